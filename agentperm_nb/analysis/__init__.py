@@ -1,0 +1,1 @@
+"""What do we learn? The log as pandas tables."""

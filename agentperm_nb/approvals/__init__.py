@@ -1,0 +1,1 @@
+"""Who answers? Requests to a person, the answers, and the desk where they wait."""

@@ -1,0 +1,162 @@
+"""The desk: where requests wait for their answers.
+
+1. It holds no widget and draws nothing: the panel in the cell, an inbox in another one and the prompt all draw it.
+2. The first answer to a request counts. A later one changes nothing and is reported as late.
+3. A request leaves by one of: answered, withdrawn (cancelled, interrupted, stopped), expired.
+4. Every method may be called from any thread. Listeners are called on the thread that caused the change, outside of the
+   lock; one that raises is reported in the Python log and disturbs nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.requests import ApprovalRequest
+
+__all__ = ["Answer", "Desk", "DeskChange", "the_desk"]
+
+_log = logging.getLogger("agentperm_nb")
+_REMEMBERED = 10_000  # closed requests kept to tell a late answer from one to a request that never was
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A decision with who gave it, how and when."""
+
+    decision: ApprovalDecision
+    answered_by: str = "human"
+    """``human``, ``handler``, ``memory``, ``timeout`` or ``nobody``."""
+    approver: str | None = None
+    """Name of the person, where there is one."""
+    approver_from: str | None = None
+    """Where that name comes from, such as ``login`` or ``JUPYTERHUB_USER``."""
+    via: str = ""
+    """The view or function through which it came, such as ``panel``."""
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class DeskChange:
+    """What happened at the desk."""
+
+    kind: Literal["opened", "shown", "answered", "late", "withdrawn", "expired"]
+    request_id: str
+    answer: Answer | None = None
+    """For ``answered`` and ``late``."""
+    detail: str = ""
+    """Where it was shown; why it was withdrawn; why an answer was refused."""
+
+
+class Desk:
+    """Requests that wait, and what became of those that no longer do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, ApprovalRequest] = {}
+        self._closed: OrderedDict[str, str] = OrderedDict()
+        self._listeners: dict[int, Callable[[DeskChange], object]] = {}
+        self._next_listener = 0
+
+    def __repr__(self) -> str:
+        return f"Desk({len(self._open)} waiting)"
+
+    def pending(self) -> tuple[ApprovalRequest, ...]:
+        """Return the requests that wait, oldest first."""
+        with self._lock:
+            return tuple(self._open.values())
+
+    def is_open(self, request_id: str) -> bool:
+        """Return whether the request still waits."""
+        with self._lock:
+            return request_id in self._open
+
+    def open(self, requests: Iterable[ApprovalRequest]) -> None:
+        """Put requests on the desk.
+
+        Raises:
+            ValueError: A request of this id is or was here already.
+        """
+        requests = list(requests)
+        with self._lock:
+            for request in requests:
+                if request.id in self._open or request.id in self._closed:
+                    raise ValueError(f"a request {request.id} has been at the desk already")
+            self._open.update((request.id, request) for request in requests)
+        for request in requests:
+            self._tell(DeskChange("opened", request.id))
+
+    def shown(self, request_id: str, where: str) -> None:
+        """Note that a person can see the request, and where (``panel``, ``prompt``)."""
+        if self.is_open(request_id):
+            self._tell(DeskChange("shown", request_id, detail=where))
+
+    def answer(self, request_id: str, answer: Answer) -> bool:
+        """Answer a request. Return False, and change nothing, when it no longer waits."""
+        if self._close(request_id, "answered"):
+            self._tell(DeskChange("answered", request_id, answer))
+            return True
+        with self._lock:
+            before = self._closed.get(request_id)
+        if before is not None:
+            self._tell(DeskChange("late", request_id, answer, detail=f"the request was {before} before"))
+        return False
+
+    def refuse(self, request_id: str, answer: Answer, why: str) -> None:
+        """Note an answer that did not count although the request waits, such as a click within the guard time."""
+        self._tell(DeskChange("late", request_id, answer, detail=why))
+
+    def withdraw(self, request_id: str, why: str) -> bool:
+        """Take a request back. Return False when it no longer waits."""
+        return self._leave(request_id, "withdrawn", why)
+
+    def expire(self, request_id: str, why: str) -> bool:
+        """Note that nobody answered in time. Return False when the request no longer waits."""
+        return self._leave(request_id, "expired", why)
+
+    def subscribe(self, listener: Callable[[DeskChange], object]) -> Callable[[], None]:
+        """Call `listener` at every change; return the function that ends it."""
+        with self._lock:
+            token = self._next_listener
+            self._next_listener += 1
+            self._listeners[token] = listener
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._listeners.pop(token, None)
+
+        return unsubscribe
+
+    def _leave(self, request_id: str, kind: Literal["withdrawn", "expired"], why: str) -> bool:
+        closed = self._close(request_id, kind)
+        if closed:
+            self._tell(DeskChange(kind, request_id, detail=why))
+        return closed
+
+    def _close(self, request_id: str, kind: str) -> bool:
+        with self._lock:
+            if self._open.pop(request_id, None) is None:
+                return False
+            self._closed[request_id] = kind
+            if len(self._closed) > _REMEMBERED:
+                self._closed.popitem(last=False)
+            return True
+
+    def _tell(self, change: DeskChange) -> None:
+        with self._lock:
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            try:
+                listener(change)
+            except Exception:  # noqa: BLE001 - rule 4 above
+                _log.exception("a listener of the desk raised at %s", change.kind)
+
+
+the_desk = Desk()
+"""The desk of this process."""

@@ -1,0 +1,131 @@
+"""A request: one call that a person, or whoever stands in for one, is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol, runtime_checkable
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.redaction import MASK
+from agentperm_nb.tools import Hints, Tool
+
+__all__ = ["ApprovalRequest", "Approver", "BlockingApprover", "EditError"]
+
+
+class EditError(ValueError):
+    """Edited arguments that cannot be sent; `problems` holds (field, problem) pairs."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{name}: {problem}" if name else problem for name, problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, eq=False)
+class ApprovalRequest:
+    """One call that is asked about.
+
+    A view shows `shown_args`, never `call.args`: secrets are masked in the former.
+    """
+
+    id: str
+    """Ours, random: an answer names it."""
+    call: ToolCall = field(repr=False)
+    """The call as the model made it. Its arguments may hold secrets."""
+    call_key: str
+    """Our key of the call: run, turn and position."""
+    tool: Tool = field(repr=False)
+    """The tool that would run."""
+    shown_args: Mapping[str, Any]
+    """The arguments with secrets masked."""
+    question: str
+    """The question in words, masked: the heading of a custom ``question()``, else ``Run name(…)?``."""
+    rule: str
+    """Name of the permission that sent the call here."""
+    reason: str
+    """Why it did."""
+    hints: Hints
+    """The tool's hints for this call."""
+    agent_path: tuple[str, ...]
+    """Names of the agents from the outermost to the one that asks."""
+    user: str | None
+    """On whose behalf the agent works."""
+    position: int = 0
+    """Place of the call in its turn, from 0."""
+    asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """When it was asked (UTC)."""
+    ran_before: datetime | None = None
+    """When the very same call has already run in this agent, if it has: the cell may have been run again."""
+    flags: tuple[str, ...] = ()
+    """What a reader should be told about the texts: see `agentperm_nb.render.flags`."""
+    state: Any = field(default=None, repr=False)
+    """The State of the run that made the call, for a classic Human."""
+
+    def restore(self, edited: Mapping[str, Any]) -> dict[str, Any]:
+        """Return edited arguments with the real value put back wherever a masked one was left as it was shown.
+
+        Raises:
+            EditError: ``[masked]`` stands where there is no telling which value it stood for, or the arguments do not
+                fit the tool's schema.
+        """
+        problems: list[tuple[str, str]] = []
+        restored = _restore(edited, self.shown_args, self.call.args, "", problems)
+        problems = problems or self.tool.check_args(restored)
+        if problems:
+            raise EditError(problems)
+        return dict(restored)
+
+
+def _restore(edited: Any, shown: Any, real: Any, path: str, problems: list[tuple[str, str]]) -> Any:
+    if edited == shown and type(edited) is type(shown):
+        return real
+    if isinstance(edited, Mapping):
+        shown, real = (shown, real) if isinstance(shown, Mapping) and isinstance(real, Mapping) else ({}, {})
+        return {
+            key: _restore(item, shown.get(key), real.get(key), f"{path}.{key}" if path else key, problems)
+            for key, item in edited.items()
+        }
+    if isinstance(edited, list):
+        same = isinstance(shown, list) and isinstance(real, list) and len(shown) == len(real) == len(edited)
+        before = list(zip(shown, real, strict=True)) if same else [(None, None)] * len(edited)
+        return [
+            _restore(item, *pair, f"{path}[{index}]", problems)
+            for index, (item, pair) in enumerate(zip(edited, before, strict=True))
+        ]
+    if isinstance(edited, str) and MASK in edited:
+        problems.append((path, f"{MASK} stands for a hidden value that cannot be told here: type the value itself"))
+    return edited
+
+
+@runtime_checkable
+class Approver(Protocol):
+    """Whoever answers requests: a panel, a prompt, a handler, a classic Human, nobody."""
+
+    batch: bool
+    """Whether all requests of a turn come in one `areview`; else each comes in one of its own, at the same time."""
+    answered_by: str
+    """What the log says: ``human``, ``handler`` or ``nobody``."""
+
+    def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Answer the requests, in any order; yield (request id, decision).
+
+        Answers may also reach the desk another way (a click); then nothing needs to be yielded for them. When the
+        iterator ends, or raises, the requests that are still open are denied. It is closed when all are answered.
+        """
+        ...
+
+
+@runtime_checkable
+class BlockingApprover(Approver, Protocol):
+    """An approver that has to work on the calling thread of a blocking ``use_tools``, such as the panel."""
+
+    def attend(self, requests: Sequence[ApprovalRequest]) -> AbstractContextManager[Callable[[float], None]]:
+        """Put the requests to the person while inside the ``with`` block; answers go to the desk.
+
+        The block is given ``serve(seconds)``: it handles what arrives, for at most that long, and returns early when
+        it has handled something. ``KeyboardInterrupt`` gets through it.
+        """
+        ...

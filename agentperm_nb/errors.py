@@ -1,0 +1,96 @@
+"""Errors and warnings.
+
+::
+
+    Exception
+    ├── AgentPermError              what goes wrong in this toolkit
+    │   ├── NoHumanError            a rule needs a person, and there is nobody on purpose (human=None)
+    │   ├── NotFinishedError        a result was asked of a turn that has not been awaited, or still waits
+    │   └── DeliveryError           clicks cannot reach a running cell of this kernel
+    └── ToolError                   raised by a tool: its message is the result that the model gets
+        └── ToolInputError          the arguments do not fit the tool
+    UserWarning
+    └── PermissionWarning           a call was denied because of a gap or a fault in the set-up
+
+Misuse is a ``TypeError`` or a ``ValueError`` with a message in three parts, made by `fix_message`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+__all__ = [
+    "AgentPermError",
+    "DeliveryError",
+    "NoHumanError",
+    "NotFinishedError",
+    "PermissionWarning",
+    "ToolError",
+    "ToolInputError",
+    "fix_message",
+]
+
+
+def fix_message(problem: str, fix: str, example: str) -> str:
+    """Return an error message in three parts: what was wrong, how to mend it, and an example.
+
+    Args:
+        problem: One sentence that names the wrong value.
+        fix: One sentence that says what to do.
+        example: A line or more of code that works; it is indented below ``Example:``.
+    """
+    return f"{problem}\nFix: {fix}\nExample:\n{textwrap.indent(textwrap.dedent(example).strip(), '    ')}"
+
+
+class AgentPermError(Exception):
+    """Something went wrong in the toolkit itself, not in a tool and not by misuse."""
+
+
+class NoHumanError(AgentPermError):
+    """A permission needs a person, and the agent was made with ``human=None``."""
+
+
+class NotFinishedError(AgentPermError):
+    """The result of a turn was asked for before there is one."""
+
+
+class DeliveryError(AgentPermError):
+    """The kernel has neither of the two layouts through which a click can reach a running cell."""
+
+
+class ToolError(Exception):
+    """A tool failed in a way that the model should know: the message is the call's result.
+
+    Raised inside a permission's ``check`` it denies that one call with the message.
+
+    Raises:
+        TypeError: The message is not a string.
+        ValueError: The message is blank.
+    """
+
+    def __init__(self, message: str) -> None:
+        if not isinstance(message, str):
+            raise TypeError(
+                fix_message(
+                    f"{type(self).__name__} takes a message string (got: {type(message).__name__})",
+                    "say in words what went wrong; the model reads it",
+                    f"raise {type(self).__name__}('the file does not exist')",
+                )
+            )
+        if not message.strip():
+            raise ValueError(
+                fix_message(
+                    f"{type(self).__name__} got an empty message",
+                    "say in words what went wrong; the model reads it",
+                    f"raise {type(self).__name__}('the file does not exist')",
+                )
+            )
+        super().__init__(message)
+
+
+class ToolInputError(ToolError):
+    """The arguments do not fit the tool: the model is told, and may try again."""
+
+
+class PermissionWarning(UserWarning):
+    """A call was denied although nobody meant to deny it: a gap in the list, or a faulty answer."""

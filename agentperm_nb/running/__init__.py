@@ -1,0 +1,1 @@
+"""Do it: agents, turns, and the replies and results of each provider."""

@@ -1,0 +1,1 @@
+"""A provider's replies read, its results written: one provider a file."""
