@@ -1,0 +1,31 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_SLOW = ("browser", "law")
+
+
+@pytest.fixture(scope="session")
+def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with kernelspecs for all kernels (below ``share``), and room for what Jupyter writes."""
+    from kernels import write_kernelspecs
+
+    place = tmp_path_factory.mktemp("jupyter")
+    write_kernelspecs(place / "share")
+    return place
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give slow tests their 300 s, and run browser tests last.
+
+    They come last because Playwright leaves an event loop running in the main thread while a browser is open, in which
+    no other asynchronous test can start its own.
+    """
+    for item in items:
+        if any(item.get_closest_marker(name) for name in _SLOW) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
