@@ -1,0 +1,104 @@
+# make demo    open the quickstart in JupyterLab (ARGS=--no-browser passes arguments on)
+# make test    everything: lint, format, types, all tests, those in a real browser too
+# make check   the quick part, for every day: no browser
+# make bench   the figures, against the peers where there are some (ARGS=--quick for a first look)
+# make clean   remove .venv and what was built
+#
+# PYTHON=/path/to/python3 and CHROMIUM=/path/to/chromium choose others than the first ones found.
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PYTHON ?=
+CHROMIUM ?=
+ARGS ?=
+
+# Prints the first Python that is new enough and can make a virtual environment.
+find_python = for python in "$(PYTHON)" python3.14 python3.13 python3.12 python3.11 python3; do \
+	[ -n "$$python" ] || continue; \
+	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$python" && break; \
+	[ "$$python" = "$(PYTHON)" ] && break; \
+	done
+
+# Prints the first Chromium.
+find_chromium = for chromium in "$(CHROMIUM)" chromium chromium-browser google-chrome google-chrome-stable; do \
+	[ -n "$$chromium" ] || continue; \
+	command -v "$$chromium" && break; \
+	[ "$$chromium" = "$(CHROMIUM)" ] && break; \
+	done
+
+.PHONY: help demo test check bench clean lint chromium
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+.venv/bin/python:
+	@python=$$($(find_python)); \
+	if [ -z "$$python" ]; then \
+		echo "There is no Python 3.11 or newer that can make a virtual environment$(if $(PYTHON), at PYTHON=$(PYTHON))." >&2; \
+		echo "Fix: install one (on Debian: apt-get install python3 python3-venv), or say where it is: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi; \
+	echo "Making .venv with $$("$$python" --version) ..."; \
+	"$$python" -m venv .venv
+
+# The stamps are newer than pyproject.toml as long as what it asks for is installed.
+.venv/.demo: pyproject.toml | .venv/bin/python
+	@echo "Installing agentperm_nb and JupyterLab into .venv (a minute or two) ..."
+	@$(PIP) install --editable '.[demo]'
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	@echo "Installing agentperm_nb and what its tests need into .venv (a few minutes) ..."
+	@$(PIP) install --editable '.[demo,dev]'
+	@touch .venv/.demo $@
+
+.venv/.bench: pyproject.toml | .venv/bin/python
+	@echo "Installing agentperm_nb and what it is measured against into .venv ..."
+	@$(PIP) install --editable '.[bench]'
+	@touch $@
+
+# JupyterLab refuses to start as root unless it is told to.
+demo: .venv/.demo
+	@root=; [ "$$(id -u)" != 0 ] || root=--allow-root; \
+	$(BIN)/jupyter-lab $$root notebooks/01_quickstart.ipynb $(ARGS)
+
+lint: .venv/.dev
+	@echo "Lint, format, types ..."
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; echo "Fix: $(BIN)/ruff format ." >&2; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+
+chromium:
+	@[ -n "$$($(find_chromium))" ] && exit 0; \
+	if [ -z "$(CHROMIUM)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Chromium ..."; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; \
+	fi; \
+	if [ -z "$$($(find_chromium))" ]; then \
+		echo "The browser tests need Chromium, and none was found$(if $(CHROMIUM), at CHROMIUM=$(CHROMIUM), on the PATH)." >&2; \
+		echo "Fix: install it (on Debian: apt-get install chromium), or say where it is: make CHROMIUM=/path/to/chromium $(MAKECMDGOALS)" >&2; \
+		exit 1; \
+	fi
+
+test: chromium lint
+	@CHROMIUM=$$($(find_chromium)); export CHROMIUM; \
+	echo "All tests, with $$CHROMIUM ..."; \
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint
+	@$(BIN)/python -m pytest -m "not browser" $(ARGS)
+
+bench: .venv/.bench
+	@status=0; \
+	for file in benchmarks/[!_]*.py; do \
+		name=$$(basename $$file .py); \
+		[ $$name = report ] && continue; \
+		echo "benchmarks.$$name"; \
+		$(BIN)/python -m benchmarks.$$name $(ARGS) || status=1; \
+	done; \
+	exit $$status
+
+clean:
+	@rm -rf .venv dist build test-artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "Removed .venv and what was built."

@@ -1,0 +1,1 @@
+"""Figures, each beside what it is measured against: ``python -m benchmarks.NAME [--quick]``."""
