@@ -1,1 +1,100 @@
-"""A provider's replies read, its results written: one provider a file."""
+"""A provider's replies read, its results written, its tools described: one provider a file.
+
+1. Objects of the providers' packages and plain dicts are read alike; none of the packages is imported.
+2. Arguments that cannot be read make the call invalid: it is answered with the reason and never runs. The other calls
+   of the reply stand.
+3. The last call of a reply that was cut off is invalid, since its arguments may be incomplete.
+4. Calls are kept in order, two with the same id too.
+5. A reply that no API sends (a call without a name or an id, several choices) is an error: nothing of it runs.
+6. A result is written for every call, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agentperm_nb.errors import fix_message
+from agentperm_nb.running.formats import anthropic, call_list, openai_chat
+from agentperm_nb.running.formats.reply import CallResult, Format, Reply, ToolLike
+from agentperm_nb.running.formats.unreadable import unreadable
+
+__all__ = ["FORMATS", "CallResult", "Format", "Reply", "ToolLike", "read_reply", "tool_specs", "write_results"]
+
+FORMATS: Mapping[str, Format] = {module.NAME: module for module in (call_list, openai_chat, anthropic)}
+"""The formats by name, in the order in which a reply is compared with them."""
+
+
+def read_reply(reply: object) -> Reply:
+    """Return the calls in a provider's reply.
+
+    Args:
+        reply: An Anthropic ``Message``, its dict or its list of content blocks; an OpenAI ``ChatCompletion``, its
+            choice, its message or their dicts; or a list of `ToolCall`.
+
+    Raises:
+        TypeError: It is none of these; the message says what it is instead.
+        ValueError: It has several choices, another role than the assistant's, or a call without a name.
+    """
+    for name, known in FORMATS.items():
+        if known.recognises(reply):
+            return Reply(name, known.read_calls(reply), reply)
+    raise unreadable(reply)
+
+
+def write_results(
+    format: str, original: Any, results: Sequence[CallResult], *, with_reply: bool = False
+) -> list[dict[str, Any]]:
+    """Return the results as messages for the next request.
+
+    Args:
+        format: The reply's format, as `Reply` gives it.
+        original: The reply that was read.
+        results: One result for each of its calls, in order.
+        with_reply: Whether the reply comes first, in the form in which the API takes it back.
+
+    Returns:
+        The messages; none for a reply without calls, or only the reply when it is asked for.
+
+    Raises:
+        ValueError: The format is unknown, the results are not those of the calls, or the format has no reply to give
+            back.
+    """
+    known = _known(format)
+    ids = [call.id for call in known.read_calls(original)]
+    if [result.call.id for result in results] != ids:
+        raise ValueError(
+            fix_message(
+                f"the results are not those of the reply's {len(ids)} calls, in their order",
+                "give one result for each call, refused and failed ones too",
+                "write_results(reply.format, reply.original, results)",
+            )
+        )
+    return known.write_messages(original, results, with_reply=with_reply)
+
+
+def tool_specs(format: str, tools: Iterable[ToolLike]) -> list[dict[str, Any]]:
+    """Return tools as a provider's ``tools=`` takes them.
+
+    Args:
+        format: ``"anthropic"`` or ``"openai-chat"``.
+        tools: The tools.
+
+    Raises:
+        ValueError: The format is unknown, or the provider does not take a tool's name.
+    """
+    known = _known(format, without=call_list.NAME)
+    return [known.tool_spec(tool) for tool in tools]
+
+
+def _known(format: str, *, without: str = "") -> Format:
+    known = FORMATS.get(format) if isinstance(format, str) else None
+    if known is None:
+        raise ValueError(
+            fix_message(
+                f"{format!r} is not a format",
+                f"use one of {', '.join(repr(name) for name in sorted(FORMATS) if name != without)}",
+                "agent.tool_specs('anthropic')",
+            )
+        )
+    return known

@@ -1,0 +1,125 @@
+"""The arguments of a call: what a model wrote, read as a JSON object or refused with a text that the model can act on.
+
+1. Arguments are a JSON object of JSON values. Whatever is not makes the call invalid; it never raises.
+2. A key that is given twice makes the call invalid: parsers disagree about which of the two counts, so what a person
+   is shown and what runs might differ.
+3. NaN and the infinities are not JSON, a number too large for a float is not either.
+4. Arguments nested more than `MAX_DEPTH` levels deep are refused.
+5. An empty text means no arguments: several servers send it for a tool without parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["MAX_DEPTH", "read_json", "read_object"]
+
+MAX_DEPTH = 100
+"""Levels of objects and lists in the arguments: the object of the arguments itself is the first."""
+
+_SHOWN = 200
+_TOO_DEEP = f"arguments are nested more than {MAX_DEPTH} levels deep"
+
+
+def read_json(text: object) -> tuple[Mapping[str, Any], str | None]:
+    """Return the arguments in a JSON text, and why they cannot be read (None when they can).
+
+    Args:
+        text: The JSON text; a mapping, which some servers send instead, is taken as the arguments.
+    """
+    if not isinstance(text, str):
+        return read_object(text)
+    if not text.strip(" \t\r\n"):
+        return {}, None
+    try:
+        value = json.loads(text, object_pairs_hook=_object)
+    except RecursionError:
+        return {}, _TOO_DEEP
+    except json.JSONDecodeError as error:
+        return {}, f"arguments are not valid JSON: {_shorten(text)} ({error.msg} at character {error.pos})"
+    except ValueError:  # an integer of more digits than Python reads
+        return {}, f"arguments are not valid JSON: {_shorten(text)} (a number is too long)"
+    return read_object(value)
+
+
+def read_object(value: object) -> tuple[Mapping[str, Any], str | None]:
+    """Return the arguments given as an object, and why they are not a JSON object (None when they are)."""
+    if isinstance(value, _Repeated):
+        return {}, f"the argument {value.key!r} is given twice"
+    if not isinstance(value, Mapping):
+        return {}, f"arguments are not a JSON object (got: {_kind(value)})"
+    problem = _problem_in(value)
+    return (value, None) if problem is None else ({}, problem)
+
+
+class _Repeated:
+    """Stands for an object in which a key is given twice, until its place in the arguments is known."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeated:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return _Repeated(key)
+        seen.add(key)
+    raise AssertionError("a shorter dict has a repeated key")
+
+
+def _problem_in(args: Mapping[Any, Any]) -> str | None:
+    # A stack of our own: arguments nested too deeply are refused here and must not exhaust Python's.
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), args)]
+    while waiting:
+        path, value = waiting.pop()
+        if value is None or isinstance(value, str | int):
+            continue
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return f"the argument {_place(path)} is {value}, which is not a JSON number"
+        elif isinstance(value, Mapping):
+            if len(path) >= MAX_DEPTH:
+                return _TOO_DEEP
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    return f"a key of the arguments is not a string (got: {_shorten(repr(key))})"
+                waiting.append(((*path, key), item))
+        elif isinstance(value, list | tuple):
+            if len(path) >= MAX_DEPTH:
+                return _TOO_DEEP
+            waiting.extend(((*path, index), item) for index, item in enumerate(value))
+        elif isinstance(value, _Repeated):
+            return f"the key {value.key!r} is given twice in the argument {_place(path)}"
+        else:
+            return f"the argument {_place(path)} is of type {type(value).__name__}, which JSON has no form for"
+    return None
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return _shorten(text)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return f"a string: {_shorten(value)}"
+    return "a list" if isinstance(value, list | tuple) else type(value).__name__
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
