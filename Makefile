@@ -2,7 +2,7 @@
 # make test    everything: lint, format, types, all tests, those in a real browser too
 # make check   the quick part, for every day: no browser
 # make bench   the figures, against the peers where there are some (ARGS=--quick for a first look)
-# make clean   remove .venv and what was built
+# make clean   remove .venv, .venvs and what was built
 #
 # PYTHON=/path/to/python3 and CHROMIUM=/path/to/chromium choose others than the first ones found.
 
@@ -26,7 +26,7 @@ find_chromium = for chromium in "$(CHROMIUM)" chromium chromium-browser google-c
 	[ "$$chromium" = "$(CHROMIUM)" ] && break; \
 	done
 
-.PHONY: help demo test check bench clean lint chromium
+.PHONY: help demo test check bench clean lint kernels chromium
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -68,6 +68,11 @@ lint: .venv/.dev
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --check .; echo "Fix: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/mypy --no-error-summary
 
+# A second environment, with an older kernel, which the tests run notebooks in too.
+kernels: .venv/.dev
+	@[ -d .venvs ] || echo "Making .venvs for the other kernel of the tests ..."
+	@$(BIN)/python tests/kernels.py >/dev/null
+
 chromium:
 	@[ -n "$$($(find_chromium))" ] && exit 0; \
 	if [ -z "$(CHROMIUM)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -80,13 +85,14 @@ chromium:
 		exit 1; \
 	fi
 
-test: chromium lint
+test: chromium lint kernels
 	@CHROMIUM=$$($(find_chromium)); export CHROMIUM; \
 	echo "All tests, with $$CHROMIUM ..."; \
 	$(BIN)/python -m pytest $(ARGS)
 
-check: lint
-	@$(BIN)/python -m pytest -m "not browser" $(ARGS)
+check: lint kernels
+	@echo "Tests without a browser ..."; \
+	$(BIN)/python -m pytest -m "not browser" $(ARGS)
 
 bench: .venv/.bench
 	@status=0; \
@@ -99,6 +105,6 @@ bench: .venv/.bench
 	exit $$status
 
 clean:
-	@rm -rf .venv dist build test-artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venvs dist build test-artifacts .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo "Removed .venv and what was built."
+	@echo "Removed .venv, .venvs and what was built."

@@ -1,7 +1,7 @@
 """What ``import agentperm_nb`` costs over starting Python.
 
-Each round starts two fresh processes, one that does nothing and one that imports the package, in turns; the figure is the
-median of the differences. The files are read once before, so that no round pays for a cold disk or for missing bytecode.
+Each round starts two fresh processes, one that does nothing and one that imports the package; the figure is the median
+of the differences. The files are read once before, so that no round pays for a cold disk or for missing bytecode.
 """
 
 from __future__ import annotations
