@@ -16,13 +16,27 @@ from typing import Any
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats import anthropic, call_list, openai_chat
-from agentperm_nb.running.formats.reply import CallResult, Format, Reply, ToolLike
+from agentperm_nb.running.formats.reply import CallResult, Format, Provider, Reply, ToolLike
 from agentperm_nb.running.formats.unreadable import unreadable
 
-__all__ = ["FORMATS", "CallResult", "Format", "Reply", "ToolLike", "read_reply", "tool_specs", "write_results"]
+__all__ = [
+    "FORMATS",
+    "PROVIDERS",
+    "CallResult",
+    "Format",
+    "Provider",
+    "Reply",
+    "ToolLike",
+    "read_reply",
+    "tool_specs",
+    "write_results",
+]
 
-FORMATS: Mapping[str, Format] = {module.NAME: module for module in (call_list, openai_chat, anthropic)}
-"""The formats by name, in the order in which a reply is compared with them."""
+PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in (anthropic, openai_chat)}
+"""The APIs that are told of tools, by name."""
+
+FORMATS: Mapping[str, Format] = {call_list.NAME: call_list, openai_chat.NAME: openai_chat, anthropic.NAME: anthropic}
+"""All formats by name, in the order in which a reply is compared with them."""
 
 
 def read_reply(reply: object) -> Reply:
@@ -60,7 +74,9 @@ def write_results(
         ValueError: The format is unknown, the results are not those of the calls, or the format has no reply to give
             back.
     """
-    known = _known(format)
+    if not isinstance(format, str) or format not in FORMATS:
+        raise _unknown(format, FORMATS)
+    known = FORMATS[format]
     ids = [call.id for call in known.read_calls(original)]
     if [result.call.id for result in results] != ids:
         raise ValueError(
@@ -83,18 +99,12 @@ def tool_specs(format: str, tools: Iterable[ToolLike]) -> list[dict[str, Any]]:
     Raises:
         ValueError: The format is unknown, or the provider does not take a tool's name.
     """
-    known = _known(format, without=call_list.NAME)
-    return [known.tool_spec(tool) for tool in tools]
+    if not isinstance(format, str) or format not in PROVIDERS:
+        raise _unknown(format, PROVIDERS)
+    return [PROVIDERS[format].tool_spec(tool) for tool in tools]
 
 
-def _known(format: str, *, without: str = "") -> Format:
-    known = FORMATS.get(format) if isinstance(format, str) else None
-    if known is None:
-        raise ValueError(
-            fix_message(
-                f"{format!r} is not a format",
-                f"use one of {', '.join(repr(name) for name in sorted(FORMATS) if name != without)}",
-                "agent.tool_specs('anthropic')",
-            )
-        )
-    return known
+def _unknown(format: object, known: Iterable[str]) -> ValueError:
+    names = ", ".join(repr(name) for name in sorted(known))
+    example = "specs = agent.tool_specs('anthropic')"
+    return ValueError(fix_message(f"{format!r} is not a format that is known here", f"use one of {names}", example))

@@ -1,8 +1,9 @@
 """A list of `ToolCall`, for an API of one's own.
 
-1. Read is a list or a tuple of ToolCalls; an empty one has no calls.
+1. Read is a list or a tuple of ToolCalls; an empty one has no calls. Arguments that JSON has no form for make a call
+   invalid here too.
 2. Results are written as neutral dicts, one a call, with ``is_error`` as a field.
-3. There is no reply to give back, and no form in which tools are described: asking for either is an error.
+3. There is no reply to give back: asking for it is an error.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
+from agentperm_nb.running.formats.arguments import read_object
 from agentperm_nb.running.formats.fields import as_plain
-from agentperm_nb.running.formats.reply import CallResult, ToolLike
+from agentperm_nb.running.formats.reply import CallResult
 
-__all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
+__all__ = ["NAME", "read_calls", "recognises", "write_messages"]
 
 NAME = "calls"
 
@@ -33,6 +35,7 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     Raises:
         TypeError: An item is not a ToolCall.
     """
+    calls: list[ToolCall] = []
     for position, item in enumerate(reply):
         if not isinstance(item, ToolCall):
             raise TypeError(
@@ -42,7 +45,10 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
                     _EXAMPLE,
                 )
             )
-    return tuple(reply)
+        _, problem = read_object(item.args)
+        readable = problem is None or item.invalid is not None
+        calls.append(item if readable else ToolCall(item.name, {}, item.id, problem))
+    return tuple(calls)
 
 
 def write_messages(original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
@@ -69,18 +75,3 @@ def write_messages(original: Any, results: Sequence[CallResult], *, with_reply: 
         }
         for result in results
     ]
-
-
-def tool_spec(tool: ToolLike) -> dict[str, Any]:
-    """Raise: a list of calls says nothing about how its model is told of tools.
-
-    Raises:
-        ValueError: Always.
-    """
-    raise ValueError(
-        fix_message(
-            "there is no form of tool specifications for a list of ToolCalls",
-            "name a provider's format, or build your own from the tool's spec",
-            "specs = [tool.spec for tool in tools]",
-        )
-    )

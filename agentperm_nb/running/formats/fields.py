@@ -49,7 +49,7 @@ def as_plain(value: Any, *, leave_out: frozenset[str] = frozenset()) -> Any:
 
 
 def sendable(value: Any) -> Any:
-    """Return the value with half surrogate pairs replaced by U+FFFD: what is sent is UTF-8, which has no form for them."""
+    """Return the value with each half surrogate pair as U+FFFD: UTF-8, which is what is sent, has no form for them."""
     if isinstance(value, str):
         if value.isascii():
             return value

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 
-__all__ = ["CallResult", "Format", "Reply", "ToolLike", "checked_tool_name", "cut_off", "named_call"]
+__all__ = ["CallResult", "Format", "Provider", "Reply", "ToolLike", "checked_tool_name", "cut_off", "named_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ToolLike(Protocol):
 
 
 class Format(Protocol):
-    """One provider's API. A new one is a module with these five names, and a line in the registry."""
+    """One form of replies. A new one is a module with these names, and a line in the registry."""
 
     NAME: str
 
@@ -73,6 +73,10 @@ class Format(Protocol):
 
     def write_messages(self, original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
         """Return the results, one for each call of the original in its order, as the API's messages."""
+
+
+class Provider(Format, Protocol):
+    """The API of a provider, which is told of tools as well."""
 
     def tool_spec(self, tool: ToolLike) -> dict[str, Any]:
         """Return the tool as the API's ``tools=`` takes it."""

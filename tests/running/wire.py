@@ -1,0 +1,152 @@
+"""What the providers' packages say about requests, checked twice; and replies as the APIs send them.
+
+Pydantic ignores unknown keys of a TypedDict and reads an ``Iterable`` only when it is iterated. The APIs refuse what
+they do not know, so `misfit` walks the same types and refuses it too.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import anthropic.types
+import openai.types.chat
+import typing_extensions
+from pydantic import BaseModel, TypeAdapter
+
+from agentperm_nb.calls import ToolCall
+
+ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "anthropic": TypeAdapter(list[anthropic.types.MessageParam]),
+    "openai-chat": TypeAdapter(list[openai.types.chat.ChatCompletionMessageParam]),
+    "anthropic tools": TypeAdapter(list[anthropic.types.ToolParam]),
+    "openai-chat tools": TypeAdapter(list[openai.types.chat.ChatCompletionToolParam]),
+}
+_ITEMS: dict[str, Any] = {
+    "anthropic": anthropic.types.MessageParam,
+    "openai-chat": openai.types.chat.ChatCompletionMessageParam,
+    "anthropic tools": anthropic.types.ToolParam,
+    "openai-chat tools": openai.types.chat.ChatCompletionToolParam,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    call: ToolCall
+    content: Any = "done"
+    is_error: bool = False
+
+
+def check(kind: str, items: list[dict[str, Any]]) -> None:
+    """Fail unless the API of this kind takes these messages or tools."""
+    ADAPTERS[kind].dump_json(ADAPTERS[kind].validate_python(items), warnings=False)
+    for position, item in enumerate(items):
+        problem = misfit(item, _ITEMS[kind])
+        assert problem is None, f"{kind}[{position}]{problem}\n{item}"
+
+
+@cache
+def _hints(typed_dict: Any) -> dict[str, Any]:
+    return get_type_hints(typed_dict, include_extras=False)
+
+
+def misfit(value: Any, kind: Any) -> str | None:
+    """Return where a JSON value does not fit a type of a request, None when it fits."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return misfit(value, args[0])
+    if origin in {Union, types.UnionType}:
+        problems = [misfit(value, arg) for arg in args]
+        return None if None in problems else max((p for p in problems if p), key=_depth)
+    if origin is Literal:
+        return None if value in args else f": {value!r} is not one of {args}"
+    if typing_extensions.is_typeddict(kind):
+        return _misfit_dict(value, kind)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return None if isinstance(value, dict) else f": {value!r} is not an object"
+    if (isinstance(origin, type) and issubclass(origin, Iterable)) or (origin is not None and args):
+        if not isinstance(value, list):
+            return f": {value!r} is not a list"
+        found = [f"[{index}]{problem}" for index, item in enumerate(value) if (problem := misfit(item, args[0]))]
+        return found[0] if found else None
+    if kind in {Any, object}:
+        return None
+    if kind is None or kind is type(None):
+        return None if value is None else f": {value!r} is not null"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return ": objects are for replies"
+    if kind is float:
+        return None if isinstance(value, int | float) else f": {value!r} is not a number"
+    return None if type(value) is kind else f": {value!r} is not {kind}"
+
+
+def _misfit_dict(value: Any, kind: Any) -> str | None:
+    if not isinstance(value, dict):
+        return f": {value!r} is not an object"
+    hints = _hints(kind)
+    for key in kind.__required_keys__:
+        if key not in value:
+            return f".{key}: is missing in {kind.__name__}"
+    for key, item in value.items():
+        if key not in hints:
+            return f".{key}: is not known to {kind.__name__}"
+        problem = misfit(item, hints[key])
+        if problem:
+            return f".{key}{problem}"
+    return None
+
+
+def _depth(problem: str) -> int:
+    return problem.split(": ")[0].count(".")
+
+
+def text(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+def use(name: Any = "add", input: Any = None, id: Any = "toolu_1", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": {} if input is None else input, **more}
+
+
+def message(*content: Any, stop_reason: Any = "tool_use", **more: Any) -> dict[str, Any]:
+    """Return a reply of Anthropic's Messages API."""
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": list(content),
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 5},
+        **more,
+    }
+
+
+def function(name: Any = "add", arguments: Any = "{}", id: Any = "call_1", **more: Any) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
+
+
+def completion(
+    *calls: Any, content: Any = None, finish_reason: Any = "tool_calls", choices: Any = None, **more: Any
+) -> dict[str, Any]:
+    """Return a reply of OpenAI's Chat Completions API; `more` are fields of the message."""
+    spoken: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None, "annotations": [], **more}
+    if calls:
+        spoken["tool_calls"] = list(calls)
+    choice = {"index": 0, "finish_reason": finish_reason, "logprobs": None, "message": spoken}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt",
+        "choices": [choice] if choices is None else choices,
+        "usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8},
+    }
+
+
+def results(calls: Sequence[ToolCall]) -> list[Result]:
+    return [Result(call) for call in calls]
