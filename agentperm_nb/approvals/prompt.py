@@ -1,0 +1,168 @@
+"""The text prompt: the same choices as the panel, for terminals and for pages that cannot show the panel.
+
+1. Every call is printed with all of its arguments before the first question.
+2. No answer is a default: an empty line asks again, and so does anything that is not one of the choices.
+3. The end of the input denies what has not been answered.
+4. What is printed went through `render.visible`: no escape sequence and no carriage return of a model reaches the
+   terminal, and lines of a value are marked so that they cannot pass for ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.desk import the_desk
+from agentperm_nb.approvals.editing import decision_of, edit_text
+from agentperm_nb.approvals.facts import agent_text, badges, ordered_args, ran_before_text, rule_text, tool_text
+from agentperm_nb.approvals.requests import ApprovalRequest, EditError
+from agentperm_nb.human import Human, check_returns, describe_choices, parse_answer
+from agentperm_nb.render import visible
+
+__all__ = ["TextApprover"]
+
+
+def _read_line(question: str) -> str:
+    return input(question)  # looked up at each call: a kernel puts its own in place only while a cell runs
+
+
+_END = "the input ended before an answer was given"
+
+
+class TextApprover(Human):
+    """A person who reads and types text.
+
+    Args:
+        read: Called with a question, `input` when left out; returns the line that was typed, and raises ``EOFError`` at
+            the end of the input.
+        write: Called with a text to show.
+    """
+
+    batch = True
+    answered_by = "human"
+
+    def __init__(self, read: Callable[[str], str] = _read_line, write: Callable[[str], object] = print) -> None:
+        self._read = read
+        self._write = write
+
+    def __repr__(self) -> str:
+        return "TextApprover()"
+
+    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Ask about each request on a worker thread, one after the other; see `Approver`."""
+        import anyio.to_thread
+
+        answers = self.review(requests)
+        while True:
+            answer = await anyio.to_thread.run_sync(next, answers, None, abandon_on_cancel=True)
+            if answer is None:
+                return
+            yield answer
+
+    def review(self, requests: Sequence[ApprovalRequest]) -> Iterator[tuple[str, ApprovalDecision]]:
+        """Ask about each request on the calling thread; yield (request id, decision) as they are given.
+
+        A request that was answered elsewhere in the meantime is passed over. Nothing is asked after a stop.
+        """
+        at_desk = {request.id for request in requests if the_desk.is_open(request.id)}
+        for place, request in enumerate(requests, 1):
+            self._show(request, f"{place} of {len(requests)}: " if len(requests) > 1 else "")
+            the_desk.shown(request.id, "prompt")
+        everything = ended = False
+        for place, request in enumerate(requests, 1):
+            if request.id in at_desk and not the_desk.is_open(request.id):
+                continue
+            if everything:
+                yield request.id, ApprovalDecision("allow")
+                continue
+            try:
+                if ended:
+                    raise EOFError
+                left = len(requests) - place + 1
+                decision = self._answer(request, place, left)
+            except EOFError:
+                ended, decision = True, ApprovalDecision("deny", reason=_END)
+            if decision is None:
+                everything, decision = True, ApprovalDecision("allow")
+            yield request.id, decision
+            if decision.stop:
+                return
+
+    def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        """Put a plain question until the answer fits; see `Human`.
+
+        Raises:
+            EOFError: The input ended.
+        """
+        check_returns(returns)
+        choices = describe_choices(returns)
+        question = f"{visible(prompt)} [{visible(choices)}] " if choices else f"{visible(prompt)} "
+        while True:
+            try:
+                return parse_answer(self._read(question), returns)
+            except ValueError as error:
+                self._write(visible(str(error)))
+
+    def _show(self, request: ApprovalRequest, place: str) -> None:
+        lines = [f"{place}{_line(request.question)}", f"  tool   {_line(tool_text(request))}"]
+        if request.agent_path:
+            lines.append(f"  agent  {_line(agent_text(request))}")
+        lines.append(f"  rule   {_line(rule_text(request))}")
+        lines.append(f"  note   {', '.join(_line(badge.text) for badge in badges(request))}")
+        before = ran_before_text(request)
+        if before:
+            lines.append(f"  note   {before}")
+        for name, value in ordered_args(request):
+            lines += _argument(name, value)
+        if not request.shown_args:
+            lines.append("  no arguments")
+        self._write("\n".join(lines))
+
+    def _answer(self, request: ApprovalRequest, place: int, left: int) -> ApprovalDecision | None:
+        """Return the decision, or None for "all that are left"."""
+        every = f", approve [all] {left} shown" if left > 1 else ""
+        which = f"{place}. {_line(request.call.name)}: " if left > 1 or place > 1 else ""
+        question = f"{which}[a]pprove, [d]eny, deny and [s]top, [e]dit{every}? "
+        while True:
+            word = self._read(question).strip().lower()
+            if word in ("a", "approve"):
+                return ApprovalDecision("allow")
+            if word in ("d", "deny", "s", "stop"):
+                reason = self._read("Reason, which the model reads (may be empty): ").strip()
+                return ApprovalDecision("deny", reason=reason or None, stop=word in ("s", "stop"))
+            if word == "all" and every:
+                return None
+            if word in ("e", "edit"):
+                decision = self._edit(request)
+                if decision is not None:
+                    return decision
+                continue
+            self._write("Type one of the letters in brackets." if word else "Nothing is chosen by an empty line.")
+
+    def _edit(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """Return an edit, or None when it was given up."""
+        self._write(f"The arguments as JSON:\n  {edit_text(request, indent=None)}")
+        while True:
+            text = self._read("New arguments as JSON, all of them on one line (empty: back): ").strip()
+            if not text:
+                return None
+            try:
+                return decision_of(request, text)
+            except EditError as error:
+                for name, problem in error.problems:
+                    self._write(_line(f"  {name}: {problem}" if name else f"  {problem}"))
+
+
+def _line(text: str) -> str:
+    return visible(text).replace("\n", "⏎")
+
+
+def _argument(name: str, value: Any) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=repr)
+    shown = visible(text)
+    if "\n" not in shown:
+        return [f"  {_line(name)} = {shown if shown else '(empty)'}"]
+    lines = shown.split("\n")
+    return [f"  {_line(name)} = ({len(lines)} lines)", *(f"  | {line}" for line in lines)]

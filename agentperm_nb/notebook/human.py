@@ -1,0 +1,345 @@
+"""The person in front of the notebook: asked in a panel under the running cell.
+
+1. Requests wait until they have left the desk, whoever answered them. Nothing but an answer approves anything: not an
+   interrupt, not a closed page, not the end of the wait.
+2. Where nobody can answer (a scheduled run), every request is denied at once, with the cause and the remedy.
+3. A panel that has not shown itself after 3 s is said to be missing, with what to install; after `prompt_after` seconds
+   the same questions are put as text. In an awaiting cell a late panel may still answer, and the first answer counts;
+   in a blocking cell there is only the text from then on.
+4. Whatever ends the wait, the output is replaced by a static record and the widget is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.prompt import TextApprover
+from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.context import new_id, who
+from agentperm_nb.errors import DeliveryError, NoHumanError, fix_message
+from agentperm_nb.human import Human, check_returns
+from agentperm_nb.notebook.record import Entry, note_bundle, question_bundle, record_bundle, waiting_bundle
+
+if TYPE_CHECKING:
+    from agentperm_nb.notebook.kernel import Delivery
+    from agentperm_nb.notebook.panel import ApprovalPanel
+
+__all__ = ["NotebookHuman"]
+
+_log = logging.getLogger("agentperm_nb")
+_TICK = 0.1  # an interrupt gets through to an idle event loop only when something wakes it
+_MISSING_AFTER = 3.0
+_REMEDY = (
+    "give rules that decide without a person, such as AllowByName([...]), "
+    "or run the notebook where somebody can answer, such as JupyterLab"
+)
+
+
+class NotebookHuman(Human):
+    """Whoever sits in front of the notebook.
+
+    Args:
+        prompt_after: Seconds without a sign of the panel after which the questions are put as text.
+
+    Raises:
+        TypeError: `prompt_after` is not a number.
+        ValueError: It is negative, or not finite.
+    """
+
+    batch = True
+    answered_by = "human"
+
+    def __init__(self, *, prompt_after: float = 8.0) -> None:
+        example = "NotebookHuman(prompt_after=20)"
+        if isinstance(prompt_after, bool) or not isinstance(prompt_after, int | float):
+            raise TypeError(
+                fix_message(f"prompt_after= takes seconds (got: {prompt_after!r})", "give a number", example)
+            )
+        if not 0 <= prompt_after < float("inf"):
+            raise ValueError(
+                fix_message(f"prompt_after= takes seconds from 0 (got: {prompt_after!r})", "give a number", example)
+            )
+        self.prompt_after = float(prompt_after)
+
+    def __repr__(self) -> str:
+        return "NotebookHuman()" if self.prompt_after == 8.0 else f"NotebookHuman(prompt_after={self.prompt_after:g})"
+
+    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Show the requests and wait until all have left the desk; see `Approver`. Yields nothing: clicks go there."""
+        if not _denied_for_nobody(requests):
+            await _await_answers(_RequestsWait(requests, self.prompt_after))
+        nothing: tuple[tuple[str, ApprovalDecision], ...] = ()
+        for answer in nothing:
+            yield answer
+
+    def attend(self, requests: Sequence[ApprovalRequest]) -> AbstractContextManager[Callable[[float], None]]:
+        """Show the requests while inside the ``with`` block; see `BlockingApprover`."""
+        if _denied_for_nobody(requests):
+            return _serving_nothing()
+        return _serving(_RequestsWait(requests, self.prompt_after))
+
+    def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        """Put a plain question in a panel and wait for its answer, in a blocking cell; see `Human`.
+
+        Raises:
+            NoHumanError: Nobody can answer in this run.
+        """
+        wait = _QuestionWait(prompt, returns, self.prompt_after)
+        with _serving(wait) as serve:
+            while not wait.done:
+                serve(_TICK)
+        return wait.answer
+
+    async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        """Put a plain question in a panel and await its answer; see `Human`.
+
+        Raises:
+            NoHumanError: Nobody can answer in this run.
+        """
+        wait = _QuestionWait(prompt, returns, self.prompt_after)
+        await _await_answers(wait)
+        return wait.answer
+
+
+class _Wait:
+    """Something that waits in a panel: its output in the cell, and what is due when."""
+
+    def __init__(self, panel: ApprovalPanel, prompt_after: float) -> None:
+        self.panel = panel
+        self._prompt_after = prompt_after
+        self._display_id = new_id("agentperm_nb")
+        self._started = time.monotonic()
+        self._missing_said = self._prompted = False
+
+    @property
+    def done(self) -> bool:
+        return self.panel.waiting == 0
+
+    def waiting_bundle(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def record(self, why: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    def prompt(self) -> None:
+        """Put everything that waits as text, on the calling thread."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.panel.model_id}
+        bundle = {**self.waiting_bundle(), "application/vnd.jupyter.widget-view+json": view}
+        self._started = time.monotonic()
+        _display(bundle, self._display_id)
+
+    def look(self) -> None:
+        """Bring the pages up to date, and say that the panel is missing when that is due."""
+        self.panel.refresh()
+        waited = time.monotonic() - self._started
+        line = f"{self._display_id}_line"
+        if self.panel.greeted_at is None:
+            if waited >= _MISSING_AFTER and not self._missing_said:
+                self._missing_said = True
+                _display(note_bundle(self._missing(waited)), line)
+        elif self._missing_said:
+            self._missing_said = False
+            text = f"The panel came on the screen {waited:.0f} s after it was asked for."
+            _display(note_bundle(text), line, replace=True)
+
+    def _missing(self, waited: float) -> str:
+        left = max(0, round(self._prompt_after - waited))
+        when = f"In {left} s" if left else "Now"
+        return (
+            "The approval panel has not shown itself in this page. To get it, run 'pip install anywidget' in the "
+            f"environment of the Jupyter server and reload the page. {when} the question is put as text."
+        )
+
+    def take_prompt(self) -> bool:
+        """Return whether the text prompt is due; True once only."""
+        if self._prompted or self.panel.greeted_at is not None or self.done:
+            return False
+        self._prompted = time.monotonic() - self._started >= self._prompt_after
+        return self._prompted
+
+    def close(self, why: str) -> None:
+        """Put the record in the place of the panel, and close the widget."""
+        try:
+            _display(self.record(why), self._display_id, replace=True)
+        finally:
+            self.panel.finish()
+
+
+class _RequestsWait(_Wait):
+    def __init__(self, requests: Sequence[ApprovalRequest], prompt_after: float) -> None:
+        from agentperm_nb.notebook.panel import ApprovalPanel
+
+        self._requests = list(requests)
+        super().__init__(ApprovalPanel(self._requests), prompt_after)
+
+    def waiting_bundle(self) -> dict[str, str]:
+        return waiting_bundle([request.call.name for request in self._requests], datetime.now(UTC))
+
+    def record(self, why: str) -> dict[str, str]:
+        return record_bundle([self._entry(request, why) for request in self._requests])
+
+    def _entry(self, request: ApprovalRequest, why: str) -> Entry:
+        change = self.panel.settled.get(request.id)
+        if change is None:
+            return Entry(request, datetime.now(UTC), why=f"not answered: {why}")
+        told = f"{change.kind}: {change.detail}" if change.detail else change.kind
+        return Entry(request, self.panel.settled_at[request.id], change.answer, told)
+
+    def prompt(self) -> None:
+        name, name_from = who()
+        for request_id, decision in TextApprover().review(self._requests):
+            answer = Answer(decision, "human", approver=name, approver_from=name_from, via="prompt")
+            the_desk.answer(request_id, answer)
+
+
+class _QuestionWait(_Wait):
+    def __init__(self, prompt: str, returns: Any, prompt_after: float) -> None:
+        check_returns(returns)
+        reason = _nobody()
+        if reason is not None:
+            raise NoHumanError(f"{reason} (question: {prompt!r})")
+        from agentperm_nb.notebook.panel import ApprovalPanel, Question
+
+        self._question = Question(prompt, returns)
+        super().__init__(ApprovalPanel(questions=[self._question]), prompt_after)
+
+    @property
+    def answer(self) -> Any:
+        return self._question.value
+
+    def waiting_bundle(self) -> dict[str, str]:
+        return note_bundle(f"A question waits for its answer: {self._question.prompt}")
+
+    def record(self, why: str) -> dict[str, str]:
+        question = self._question
+        answer = question.value if question.answered else None
+        by = who()[0] if question.answered else ""
+        return question_bundle(
+            question.prompt, answer, question.asked_at, question.answered_at or datetime.now(UTC), by
+        )
+
+    def prompt(self) -> None:
+        self._question.answer(TextApprover().ask(None, self._question.prompt, self._question.returns))
+
+
+# Waiting --------------------------------------------------------------------------------------------------------------
+
+
+async def _await_answers(wait: _Wait) -> None:
+    import anyio
+
+    home, bell = threading.get_ident(), [anyio.Event()]
+
+    def ring() -> None:
+        if threading.get_ident() == home:  # a change on another thread is seen at the next tick
+            bell[0].set()
+
+    async def put_as_text() -> None:
+        try:
+            await anyio.to_thread.run_sync(wait.prompt, abandon_on_cancel=True)
+        except Exception:  # noqa: BLE001 - the panel may still answer; a failed prompt must not end the wait
+            _log.exception("the text prompt failed")
+
+    async def until_done() -> None:
+        async with anyio.create_task_group() as tasks:
+            while not wait.done:
+                wait.look()
+                if wait.take_prompt():
+                    tasks.start_soon(put_as_text)
+                with anyio.move_on_after(_TICK):
+                    await bell[0].wait()
+                bell[0] = anyio.Event()
+            tasks.cancel_scope.cancel()
+
+    wait.panel.listen(ring)
+    delivery = _delivery(wait)
+    if delivery is None:
+        with _closing(wait):
+            await anyio.to_thread.run_sync(wait.prompt, abandon_on_cancel=True)
+        return
+    async with delivery.awaiting():
+        with _closing(wait):
+            wait.show()
+            await until_done()
+
+
+@contextmanager
+def _serving(wait: _Wait) -> Iterator[Callable[[float], None]]:
+    delivery = _delivery(wait)
+    if delivery is None:
+        with _closing(wait):
+            yield lambda seconds: wait.prompt()
+        return
+    with delivery.blocking() as step, _closing(wait):
+        wait.show()
+
+        def serve(seconds: float) -> None:
+            step(seconds)
+            wait.look()
+            if wait.take_prompt():
+                wait.prompt()
+
+        yield serve
+
+
+@contextmanager
+def _serving_nothing() -> Iterator[Callable[[float], None]]:
+    yield time.sleep
+
+
+@contextmanager
+def _closing(wait: _Wait) -> Iterator[None]:
+    why = "the wait was cancelled"
+    try:
+        yield
+        why = "the wait was over"
+    finally:
+        wait.close(why)
+
+
+def _display(bundle: Mapping[str, Any], display_id: str, *, replace: bool = False) -> None:
+    from IPython.display import display, update_display
+
+    show: Any = update_display if replace else display  # IPython's own are not typed
+    show(bundle, raw=True, display_id=display_id)
+
+
+def _delivery(wait: _Wait) -> Delivery | None:
+    """Return what brings the panel's clicks to the running cell, or None in a kernel where nothing can."""
+    from agentperm_nb.notebook.kernel import Delivery
+
+    try:
+        delivery = Delivery.for_this_kernel()
+    except DeliveryError as error:
+        _log.warning("clicks cannot reach a running cell of this kernel, the question is put as text: %s", error)
+        return None
+    delivery.serve(wait.panel.model_id)
+    return delivery
+
+
+def _nobody() -> str | None:
+    """Return why nobody can answer in this run, with the remedy, or None when somebody can."""
+    from agentperm_nb.notebook.kernel import front_end
+
+    front = front_end()
+    return None if front.can_answer else f"nobody can answer in this run ({front.reason}): {_REMEDY}"
+
+
+def _denied_for_nobody(requests: Sequence[ApprovalRequest]) -> bool:
+    reason = _nobody()
+    if reason is None:
+        return False
+    for request in requests:
+        the_desk.answer(request.id, Answer(ApprovalDecision("deny", reason=reason), "nobody", via="notebook"))
+    return True
