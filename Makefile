@@ -57,10 +57,11 @@ help:
 	@$(PIP) install --editable '.[bench]'
 	@touch $@
 
-# JupyterLab refuses to start as root unless it is told to.
+# The whole repository is served, so that the notebooks' links to the docs work, and the address names the notebook, so that
+# it opens with --no-browser too. JupyterLab refuses to start as root unless it is told to.
 demo: .venv/.demo
 	@root=; [ "$$(id -u)" != 0 ] || root=--allow-root; \
-	$(BIN)/jupyter-lab $$root notebooks/01_quickstart.ipynb $(ARGS)
+	$(BIN)/jupyter-lab $$root --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks/01_quickstart.ipynb $(ARGS)
 
 lint: .venv/.dev
 	@echo "Lint, format, types ..."
