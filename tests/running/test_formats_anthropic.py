@@ -274,3 +274,9 @@ class _Named:
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+
+def test_the_check_of_these_tests_refuses_what_only_replies_have() -> None:
+    for block in (CITED, use(parsed=1), {"type": "text"}, {"type": "thinking", "thinking": "x"}):
+        with pytest.raises((AssertionError, ValueError)):
+            check("anthropic", [{"role": "assistant", "content": [block]}])

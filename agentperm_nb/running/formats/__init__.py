@@ -16,16 +16,16 @@ from typing import Any
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats import anthropic, call_list, openai_chat
-from agentperm_nb.running.formats.reply import CallResult, Format, Provider, Reply, ToolLike
+from agentperm_nb.running.formats.reply import Format, Provider, Reply, ResultLike, ToolLike
 from agentperm_nb.running.formats.unreadable import unreadable
 
 __all__ = [
     "FORMATS",
     "PROVIDERS",
-    "CallResult",
     "Format",
     "Provider",
     "Reply",
+    "ResultLike",
     "ToolLike",
     "read_reply",
     "tool_specs",
@@ -57,7 +57,7 @@ def read_reply(reply: object) -> Reply:
 
 
 def write_results(
-    format: str, original: Any, results: Sequence[CallResult], *, with_reply: bool = False
+    format: str, original: Any, results: Sequence[ResultLike], *, with_reply: bool = False
 ) -> list[dict[str, Any]]:
     """Return the results as messages for the next request.
 

@@ -26,7 +26,7 @@ from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_object
 from agentperm_nb.running.formats.fields import as_plain, field, is_given, sendable
-from agentperm_nb.running.formats.reply import CallResult, ToolLike, checked_tool_name, cut_off, named_call
+from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
 
 __all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
 
@@ -81,7 +81,7 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def write_messages(original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
+def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
     """Return one user message with the results, after the reply if asked for."""
     blocks = _blocks(original)
     messages: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ def _citation(citation: Any) -> Any:
     return {title: None, **{key: value for key, value in citation.items() if key != "file_id"}}
 
 
-def _result(use: Any, result: CallResult) -> dict[str, Any]:
+def _result(use: Any, result: ResultLike) -> dict[str, Any]:
     content = result.content
     if not isinstance(content, str):
         plain = [as_plain(block) for block in content]

@@ -15,7 +15,7 @@ from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_object
 from agentperm_nb.running.formats.fields import as_plain
-from agentperm_nb.running.formats.reply import CallResult
+from agentperm_nb.running.formats.reply import ResultLike
 
 __all__ = ["NAME", "read_calls", "recognises", "write_messages"]
 
@@ -51,7 +51,7 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def write_messages(original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
+def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
     """Return one dict a result: role, tool_call_id, name, content, is_error.
 
     Raises:

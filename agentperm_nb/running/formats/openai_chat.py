@@ -25,7 +25,7 @@ from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_json
 from agentperm_nb.running.formats.fields import as_plain, field, sendable
-from agentperm_nb.running.formats.reply import CallResult, ToolLike, checked_tool_name, cut_off, named_call
+from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
 
 __all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
 
@@ -84,7 +84,7 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def write_messages(original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
+def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
     """Return one message a result, after the reply if asked for."""
     message, _ = _message(original)
     messages = [_message_param(message)] if with_reply else []
@@ -189,7 +189,7 @@ def _function_param(function: Any) -> dict[str, Any]:
     return {**param, "arguments": arguments}
 
 
-def _content(result: CallResult) -> str | list[dict[str, Any]]:
+def _content(result: ResultLike) -> str | list[dict[str, Any]]:
     if isinstance(result.content, str):
         return _text(result)
     parts = [{"type": "text", "text": text} for text in _texts(result)]
@@ -199,12 +199,12 @@ def _content(result: CallResult) -> str | list[dict[str, Any]]:
     return parts or ""
 
 
-def _text(result: CallResult) -> str:
+def _text(result: ResultLike) -> str:
     text = result.content if isinstance(result.content, str) else "\n".join(_texts(result))
     return f"Error: {text}" if result.is_error else text
 
 
-def _texts(result: CallResult) -> list[str]:
+def _texts(result: ResultLike) -> list[str]:
     texts = []
     for block in result.content:
         kind, text = field(block, "type"), field(block, "text")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 
-__all__ = ["CallResult", "Format", "Provider", "Reply", "ToolLike", "checked_tool_name", "cut_off", "named_call"]
+__all__ = ["Format", "Provider", "Reply", "ResultLike", "ToolLike", "checked_tool_name", "cut_off", "named_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Reply:
     original: Any
 
 
-class CallResult(Protocol):
+class ResultLike(Protocol):
     """What is told to the model about one call."""
 
     @property
@@ -71,7 +71,7 @@ class Format(Protocol):
     def read_calls(self, reply: Any) -> tuple[ToolCall, ...]:
         """Return the calls in a reply of this format."""
 
-    def write_messages(self, original: Any, results: Sequence[CallResult], *, with_reply: bool) -> list[dict[str, Any]]:
+    def write_messages(self, original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
         """Return the results, one for each call of the original in its order, as the API's messages."""
 
 

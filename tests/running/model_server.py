@@ -1,0 +1,108 @@
+"""A server on this machine that speaks both APIs: it refuses what they refuse, and answers from a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from wire import check, completion, message
+
+
+class ModelServer:
+    """Serves scripted replies.
+
+    Args:
+        replies: A list of content blocks (Anthropic) or the fields of a message (OpenAI) for each request.
+    """
+
+    def __init__(self, replies: list[Any]) -> None:
+        self.replies = list(replies)
+        self.requests: list[dict[str, Any]] = []
+        self.url = ""
+
+    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.requests.append(body)
+        if path == "/v1/messages":
+            check_anthropic(body)
+            blocks = self.replies.pop(0)
+            called = any(block["type"] == "tool_use" for block in blocks)
+            return message(*blocks, stop_reason="tool_use" if called else "end_turn")
+        assert path == "/v1/chat/completions", path
+        check_openai(body)
+        fields = self.replies.pop(0)
+        return completion(finish_reason="tool_calls" if "tool_calls" in fields else "stop", **fields)
+
+
+def check_anthropic(body: dict[str, Any]) -> None:
+    """Fail unless every call is answered in the message that follows it, and nothing else is."""
+    check("anthropic", body["messages"])
+    check("anthropic tools", body["tools"])
+    called: list[str] = []
+    for item in body["messages"]:
+        blocks = item["content"] if isinstance(item["content"], list) else [{"type": "text", "text": item["content"]}]
+        answered = [block for block in blocks if block["type"] == "tool_result"]
+        assert [block["tool_use_id"] for block in answered] == called, "each tool_use needs a tool_result right after"
+        assert blocks, "all messages must have non-empty content"
+        assert all(block["text"].strip() for block in blocks if block["type"] == "text"), "text must be non-empty"
+        assert all(block["content"] for block in answered if block.get("is_error")), "content needed if is_error"
+        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        assert not called or item["role"] == "assistant"
+        assert not answered or item["role"] == "user"
+    assert not called, "tool_use without tool_result"
+    assert body["messages"][-1]["role"] == "user"
+
+
+def check_openai(body: dict[str, Any]) -> None:
+    """Fail unless every call is answered by a tool message before the next message, and nothing else is."""
+    check("openai-chat", body["messages"])
+    check("openai-chat tools", body["tools"])
+    called: list[str] = []
+    for item in body["messages"]:
+        if item["role"] == "tool":
+            assert called, "a tool message must follow tool_calls"
+            assert item["tool_call_id"] == called.pop(0)
+            continue
+        assert not called, f"tool_calls without a tool message: {called}"
+        assert item.get("tool_calls") != [], "[] is too short"
+        called = [call["id"] for call in item.get("tool_calls", [])]
+    assert not called, f"tool_calls without a tool message: {called}"
+
+
+@contextmanager
+def serving(*replies: Any) -> Iterator[ModelServer]:
+    """Serve these replies, one a request, until the block ends."""
+    model = ModelServer(list(replies))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                status, answer = 200, model.answer(self.path, body)
+            except AssertionError as error:
+                words = {"type": "invalid_request_error", "message": str(error)}
+                status, answer = 400, {"type": "error", "error": words}
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    model.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
