@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import anthropic.types
 import openai.types.chat
@@ -50,7 +50,14 @@ def check(kind: str, items: list[dict[str, Any]]) -> None:
 
 @cache
 def _hints(typed_dict: Any) -> dict[str, Any]:
-    return get_type_hints(typed_dict, include_extras=False)
+    return typing_extensions.get_type_hints(typed_dict, include_extras=False)
+
+
+@cache
+def _required(typed_dict: Any) -> list[str]:
+    # Not __required_keys__: it does not see through annotations that are strings.
+    hints = typing_extensions.get_type_hints(typed_dict, include_extras=True)
+    return [name for name, hint in hints.items() if get_origin(hint) is typing_extensions.Required]
 
 
 def misfit(value: Any, kind: Any) -> str | None:
@@ -87,7 +94,7 @@ def _misfit_dict(value: Any, kind: Any) -> str | None:
     if not isinstance(value, dict):
         return f": {value!r} is not an object"
     hints = _hints(kind)
-    for key in kind.__required_keys__:
+    for key in _required(kind):
         if key not in value:
             return f".{key}: is missing in {kind.__name__}"
     for key, item in value.items():
