@@ -29,3 +29,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(item.get_closest_marker(name) for name in _SLOW) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make the environments of the kernels before the first test, whose time they would use up."""
+    if not session.config.option.collectonly and any("jupyter_home" in _fixtures(item) for item in session.items):
+        from kernels import KERNELS, python_of
+
+        for kernel in KERNELS:
+            python_of(kernel)
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
