@@ -61,6 +61,9 @@ def approval_card(request: ApprovalRequest, *, settled: Node | None = None) -> N
         "server": visible(request.tool.server) if request.tool.server else "",
         "title": visible(shorten(request.question, _HEADING)),
         "waited": _waited(request.asked_at),
+        "badges": [
+            {"text": visible(badge.text), "tone": badge.tone, "about": badge.about} for badge in badges(request)
+        ],
         "body": _body(request),
         "edit": edit if editable else None,
         "actions": [action for action in _ACTIONS if editable or action["action"] != "edit"],
@@ -107,19 +110,15 @@ def call_text(request: ApprovalRequest, limit: int = 400) -> str:
 
 
 def _body(request: ApprovalRequest) -> list[Node]:
-    body: list[Node] = [
-        {
-            "kind": "badges",
-            "badges": [
-                {"text": visible(badge.text), "tone": badge.tone, "about": badge.about} for badge in badges(request)
-            ],
-        }
-    ]
+    body: list[Node] = []
     before = ran_before_text(request)
     if before:
         body.append({"kind": "notice", "tone": "caution", "text": before})
     if request.shown_args:
-        rows = [{"name": visible(name), "value": _value(name, value)} for name, value in ordered_args(request)]
+        rows = [
+            {"name": visible(name) or "(empty name)", "value": _value(name, value)}
+            for name, value in ordered_args(request)
+        ]
         body.append({"kind": "table", "rows": rows})
     else:
         body.append({"kind": "text", "text": "No arguments."})
@@ -127,7 +126,7 @@ def _body(request: ApprovalRequest) -> list[Node]:
     if request.agent_path:
         facts.insert(0, {"label": "Agent", "text": visible(agent_text(request))})
     if request.user:
-        facts.append({"label": "For", "text": visible(request.user)})
+        facts.append({"label": "User", "text": visible(request.user)})
     facts.append({"label": "Asked", "text": clock(request.asked_at, seconds=True)})
     body.append({"kind": "facts", "facts": facts})
     return body
@@ -144,7 +143,7 @@ def _value(name: str, value: Any) -> Node:
         if len(flat) <= _INLINE:
             return {"kind": "value", "text": visible(flat), "type": kind}
         return _text_value(name, json.dumps(value, indent=2, ensure_ascii=False, default=repr), kind)
-    kind = "boolean" if isinstance(value, bool) else "null" if value is None else "number"
+    kind = "boolean" if isinstance(value, bool) else "no value" if value is None else "number"
     return _text_value(name, _json(value), kind)
 
 

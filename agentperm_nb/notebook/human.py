@@ -37,10 +37,7 @@ __all__ = ["NotebookHuman"]
 _log = logging.getLogger("agentperm_nb")
 _TICK = 0.1  # an interrupt gets through to an idle event loop only when something wakes it
 _MISSING_AFTER = 3.0
-_REMEDY = (
-    "give rules that decide without a person, such as AllowByName([...]), "
-    "or run the notebook where somebody can answer, such as JupyterLab"
-)
+_REMEDY = "Give rules that decide without a person, such as AllowByName(['read_*']), or human=TextApprover()."
 
 
 class NotebookHuman(Human):
@@ -333,7 +330,9 @@ def _nobody() -> str | None:
     from agentperm_nb.notebook.kernel import front_end
 
     front = front_end()
-    return None if front.can_answer else f"nobody can answer in this run ({front.reason}): {_REMEDY}"
+    if front.can_answer:
+        return None
+    return front.reason if front.in_kernel else f"Nobody can answer. {front.reason} {_REMEDY}"
 
 
 def _denied_for_nobody(requests: Sequence[ApprovalRequest]) -> bool:

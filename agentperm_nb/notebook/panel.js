@@ -48,13 +48,13 @@ const kinds = {
     return list;
   },
   facts(node) {
-    const list = make("dl", "apnb-facts");
+    const box = make("div", "apnb-facts");
     for (const { label, text } of node.facts) {
-      const pair = make("div");
-      pair.append(make("dt", "", label), make("dd", "", text));
-      list.append(pair);
+      const fact = make("span");
+      fact.append(make("span", "", label), text);
+      box.append(fact);
     }
-    return list;
+    return box;
   },
   notice(node) {
     return make("p", `apnb-notice apnb-${node.tone === "caution" ? "caution" : "plain"}`, node.text);
@@ -68,8 +68,9 @@ const kinds = {
     const body = make("tbody");
     for (const { name, value } of node.rows) {
       const row = make("tr");
-      const head = make("th", "", name);
+      const head = make("th");
       head.scope = "row";
+      head.append(make("div", "apnb-name", name));
       const cell = make("td");
       cell.append(draw(value));
       row.append(head, cell);
@@ -152,6 +153,7 @@ class Card {
       const tool = make("div", "apnb-tool");
       tool.append(make("code", "", data.name));
       if (data.server) tool.append(make("span", "apnb-server", `server ${data.server}`));
+      tool.append(draw({ kind: "badges", badges: data.badges }));
       top.push(tool);
     }
     this.problems = make("ul", "apnb-problems");
@@ -307,7 +309,7 @@ class Card {
     this.problems.replaceChildren(
       ...problems.map(({ field, problem }) => {
         const item = make("li");
-        if (field) item.append(make("code", "", field), " ");
+        if (field) item.append(make("code", "", field), ": ");
         item.append(make("span", "", problem));
         return item;
       }),

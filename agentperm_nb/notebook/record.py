@@ -18,13 +18,23 @@ from agentperm_nb.approvals.facts import clock
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.notebook.cards import answer_word, call_text
 from agentperm_nb.redaction import mask_text
-from agentperm_nb.render import escape, shorten, table_html, visible
+from agentperm_nb.render import escape, shorten, visible
 
 __all__ = ["Entry", "note_bundle", "question_bundle", "record_bundle", "waiting_bundle"]
 
-_COLUMNS = ("Call", "Answer", "By", "At", "After", "Reason and changes")
 _LONGEST = 400  # characters of one text; what is left out is counted
-_MARKS = {True: "✓", False: "✕", None: "–"}
+_WRAP = "white-space:pre-wrap;overflow-wrap:anywhere"
+_TABLE = (
+    "border-collapse:collapse;margin:4px 0;font-size:var(--jp-ui-font-size1,13px);line-height:1.45;"
+    "color:var(--jp-ui-font-color1,inherit);background:transparent"
+)
+_CAPTION = "caption-side:top;text-align:left;font-weight:600;padding:2px 0 4px;color:inherit"
+_CELL = (
+    "text-align:left;vertical-align:top;padding:5px 16px 5px 0;border:none;"
+    "border-top:1px solid var(--jp-border-color2,#8886)"
+)
+_CODE = f"{_WRAP};padding:0;color:inherit;background:none"
+_FAINT = "color:var(--jp-ui-font-color2,inherit)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +52,23 @@ class Entry:
 
 def record_bundle(entries: Sequence[Entry]) -> dict[str, str]:
     """Return the record as MIME type to text, for ``display(..., raw=True)``."""
-    rows = [_row(entry) for entry in entries]
     count = len(entries)
     allowed = sum(entry.answer is not None and entry.answer.decision.allows for entry in entries)
     caption = f"Approvals: {allowed} of {count} call{'s' if count != 1 else ''} approved"
-    html = table_html(_COLUMNS, rows, caption=caption)
-    return {"text/plain": "\n".join([caption, *map(_line, rows)]), "text/html": html}
+    lines = [_Line.of(entry) for entry in entries]
+    return {
+        "text/plain": "\n".join([caption, *(line.text() for line in lines)]),
+        "text/html": _table(caption, [line.html() for line in lines]),
+    }
 
 
 def question_bundle(prompt: str, answer: object, asked_at: datetime, at: datetime, by: str) -> dict[str, str]:
     """Return the record of a plain question; `answer` is None when there was none."""
-    said = "no answer" if answer is None else mask_text(str(answer))
-    when = [clock(at, seconds=True), _after(asked_at, at)]
-    row = [shorten(mask_text(prompt), _LONGEST), shorten(said, _LONGEST), by, *when]
-    text = f"{row[0]}: {row[1]} ({f'{by}, ' if by else ''}{row[3]}, after {row[4]})"
-    html = table_html(("Question", "Answer", "By", "At", "After"), [row])
-    return {"text/plain": visible(text), "text/html": html}
+    said = "– no answer" if answer is None else f"✓ {mask_text(str(answer))}"
+    who = f"by {by} " if by else ""
+    when = f"{who}at {clock(at, seconds=True)}, after {_after(asked_at, at)}"
+    line = _Line(shorten(said, _LONGEST), shorten(mask_text(prompt), _LONGEST), when, ())
+    return {"text/plain": line.text(), "text/html": _table("Question", [line.html()])}
 
 
 def waiting_bundle(names: Sequence[str], asked_at: datetime) -> dict[str, str]:
@@ -68,35 +79,59 @@ def waiting_bundle(names: Sequence[str], asked_at: datetime) -> dict[str, str]:
 
 def note_bundle(text: str) -> dict[str, str]:
     """Return one plain line as a bundle."""
-    style = "font-size:var(--jp-ui-font-size1,13px);color:var(--jp-ui-font-color2,inherit)"
+    style = f"font-size:var(--jp-ui-font-size1,13px);{_FAINT}"
     return {"text/plain": visible(text), "text/html": f'<div style="{style}">{escape(text)}</div>'}
 
 
-def _row(entry: Entry) -> list[str]:
-    request, answer = entry.request, entry.answer
-    after = _after(request.asked_at, entry.at)
-    at = clock(entry.at, seconds=True)
-    call = call_text(request, _LONGEST)
-    if answer is None:
-        return [call, f"{_MARKS[None]} {entry.why or 'not answered'}", "", at, after, ""]
-    decision = answer.decision
-    notes = [shorten(mask_text(decision.reason), _LONGEST).replace("\n", "⏎")] if decision.reason else []
-    if decision.edited_args is not None:
-        notes += [
-            f"{field}: {shorten(before, _LONGEST)} → {shorten(now, _LONGEST)}"
-            for field, before, now in changes(request, decision.edited_args)
-        ]
-    word = f"{_MARKS[decision.allows]} {answer_word(answer)}"
-    by = answer.approver or answer.answered_by
-    via = f"{by} ({answer.via})" if answer.via and answer.via != "panel" else by
-    return [call, word, via, at, after, "\n".join(notes)]
+@dataclass(frozen=True, slots=True)
+class _Line:
+    answer: str
+    call: str
+    when: str
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, entry: Entry) -> _Line:
+        request, answer = entry.request, entry.answer
+        when = f"at {clock(entry.at, seconds=True)}, after {_after(request.asked_at, entry.at)}"
+        call = call_text(request, _LONGEST)
+        if answer is None:
+            return cls(f"– {entry.why or 'not answered'}", call, when, ())
+        decision = answer.decision
+        notes = [f"Reason: {shorten(mask_text(decision.reason), _LONGEST)}"] if decision.reason else []
+        if decision.edited_args is not None:
+            notes += [
+                f"{field}: {shorten(before, _LONGEST)} → {shorten(now, _LONGEST)}"
+                for field, before, now in changes(request, decision.edited_args)
+            ]
+        by = f"by {answer.approver or answer.answered_by}"
+        via = f" ({answer.via})" if answer.via not in ("", "panel") else ""
+        mark = "✓" if decision.allows else "✕"
+        return cls(f"{mark} {answer_word(answer)}", call, f"{by}{via} {when}", tuple(notes))
+
+    def text(self) -> str:
+        first = f"{self.answer[:1]} {self.call}: {self.answer[2:]} {self.when}"
+        return "\n".join([_one_line(first), *(f"    {_one_line(note)}" for note in self.notes)])
+
+    def html(self) -> str:
+        notes = "".join(f'<div style="{_WRAP}">{escape(note)}</div>' for note in self.notes)
+        return (
+            f'<tr style="background:transparent"><td style="{_CELL};white-space:nowrap">{escape(self.answer)}</td>'
+            f'<td style="{_CELL}"><code style="{_CODE}">{escape(self.call)}</code>{notes}'
+            f'<div style="{_FAINT}">{escape(self.when)}</div></td></tr>'
+        )
 
 
-def _line(row: Sequence[str]) -> str:
-    call, answer, by, at, after, notes = row
-    line = f"{answer[:1]} {call}: {answer[2:]}{f' by {by}' if by else ''} at {at}, after {after}"
-    shown = visible(line).replace("\n", "⏎")
-    return "\n".join([shown, *(f"    {visible(note)}" for note in notes.split("\n") if note)])
+def _table(caption: str, rows: Sequence[str]) -> str:
+    # Looks come with each element, since nothing else goes where a notebook is shown without its front end.
+    return (
+        f'<table style="{_TABLE}"><caption style="{_CAPTION}">{escape(caption)}</caption>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _one_line(text: str) -> str:
+    return visible(text).replace("\n", "⏎")
 
 
 def _after(start: datetime, end: datetime) -> str:
