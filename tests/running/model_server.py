@@ -16,7 +16,8 @@ class ModelServer:
     """Serves scripted replies.
 
     Args:
-        replies: A list of content blocks (Anthropic) or the fields of a message (OpenAI) for each request.
+        replies: For each request a list of content blocks (Anthropic), or of events when it asks for a stream, or the
+            fields of a message (OpenAI).
     """
 
     def __init__(self, replies: list[Any]) -> None:
@@ -24,17 +25,41 @@ class ModelServer:
         self.requests: list[dict[str, Any]] = []
         self.url = ""
 
-    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, path: str, body: dict[str, Any]) -> Any:
         self.requests.append(body)
         if path == "/v1/messages":
             check_anthropic(body)
             blocks = self.replies.pop(0)
+            if body.get("stream"):
+                return blocks
             called = any(block["type"] == "tool_use" for block in blocks)
             return message(*blocks, stop_reason="tool_use" if called else "end_turn")
         assert path == "/v1/chat/completions", path
         check_openai(body)
         fields = self.replies.pop(0)
         return completion(finish_reason="tool_calls" if "tool_calls" in fields else "stop", **fields)
+
+
+def streamed(*pieces: str, stop_reason: str) -> list[dict[str, Any]]:
+    """Return the events of a reply with one call, whose arguments come in these pieces of JSON."""
+    start = message(stop_reason=None)
+    block = {"type": "tool_use", "id": "toolu_1", "name": "delete_file", "input": {}}
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}}
+        for piece in pieces
+    ]
+    return [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *deltas,
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": stop_reason, "stop_sequence": None},
+            "usage": {"output_tokens": 9},
+        },
+        {"type": "message_stop"},
+    ]
 
 
 def check_anthropic(body: dict[str, Any]) -> None:
@@ -85,9 +110,12 @@ def serving(*replies: Any) -> Iterator[ModelServer]:
             except AssertionError as error:
                 words = {"type": "invalid_request_error", "message": str(error)}
                 status, answer = 400, {"type": "error", "error": words}
-            data = json.dumps(answer).encode()
+            kind, data = "application/json", json.dumps(answer).encode()
+            if isinstance(answer, list):
+                kind = "text/event-stream"
+                data = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in answer).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

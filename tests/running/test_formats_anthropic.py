@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic.types import Message
+from anthropic.types import Message, ParsedMessage
 from anthropic.types.beta import BetaMessage
 from wire import Result, check, message, results, text, use
 
@@ -58,6 +58,10 @@ def as_beta(reply: dict[str, Any]) -> Any:
     return BetaMessage.construct(**reply)
 
 
+def as_parsed(reply: dict[str, Any]) -> Any:
+    return ParsedMessage[object].construct(**reply)
+
+
 def as_dict(reply: dict[str, Any]) -> Any:
     return reply
 
@@ -66,7 +70,7 @@ def as_blocks(reply: dict[str, Any]) -> Any:
     return reply["content"]
 
 
-FORMS = [as_validated, as_the_client_builds_it, as_beta, as_dict, as_blocks]
+FORMS = [as_validated, as_the_client_builds_it, as_beta, as_parsed, as_dict, as_blocks]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -9,8 +9,8 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from model_server import serving
-from wire import Result, function, text, use
+from model_server import serving, streamed
+from wire import Result, check, function, text, use
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.running.formats import read_reply, tool_specs, write_results
@@ -125,3 +125,42 @@ async def test_the_server_of_these_tests_refuses_a_call_without_a_result() -> No
             messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": "And?"}]
             with pytest.raises(anthropic.BadRequestError, match="tool_use needs a tool_result"):
                 await client.messages.create(model="claude", max_tokens=99, messages=messages, tools=specs)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stop_reason", "cut"),
+    [
+        (['{"path": "/tmp/', 'old.txt"}'], "tool_use", None),
+        (['{"recursive": true, "path": "/', "tmp/ol"], "max_tokens", "cut off (stop_reason: max_tokens)"),
+        (['{"recursive": true,'], "max_tokens", "cut off (stop_reason: max_tokens)"),
+    ],
+    ids=["complete", "cut in a value", "cut between two arguments"],
+)
+async def test_a_call_of_a_stream_is_valid_only_when_it_came_to_its_end(
+    pieces: list[str], stop_reason: str, cut: str | None
+) -> None:
+    events = streamed(*pieces, stop_reason=stop_reason)
+    with serving(events, events) as model:
+        async with anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0) as client:
+            specs: Any = tool_specs("anthropic", TOOLS.values())
+            messages: Any = [{"role": "user", "content": "Delete the old file"}]
+            options: Any = {"model": "claude", "max_tokens": 99, "messages": messages, "tools": specs}
+            manager = client.messages.stream(**options)
+            with pytest.raises(TypeError, match="a stream or opens one"):
+                read_reply(manager)
+            async with manager as stream:
+                with pytest.raises(TypeError, match="is a stream"):
+                    read_reply(stream)
+                async for event in stream:
+                    if event.type == "content_block_stop":
+                        (unfinished,) = read_reply(stream.current_message_snapshot).calls
+                        assert "the stream had not ended" in str(unfinished.invalid)
+                reply = await stream.get_final_message()
+            raw = await client.messages.create(**options, stream=True)
+            with pytest.raises(TypeError, match="is a stream"):
+                read_reply(raw)
+            await raw.close()
+    (call,) = read_reply(reply).calls
+    assert isinstance(reply.content[0].input, dict)  # the client makes an object of whatever has come
+    assert (call.invalid is None) if cut is None else (cut in str(call.invalid))
+    check("anthropic", write_results("anthropic", reply, [Result(call)], with_reply=True))

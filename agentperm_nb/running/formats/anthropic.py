@@ -1,6 +1,7 @@
 """Anthropic's Messages API.
 
-1. Read are a ``Message``, its dict, or the list of its content blocks; the beta classes too. No calls: a reply of text.
+1. Read are a ``Message`` (the beta class too), its dict, or the list of its content blocks, which does not say how it
+   ended. A reply of text has no calls.
 2. A ``tool_use`` block is a call. Blocks of tools that ran at the provider (``server_tool_use``, ``mcp_tool_use`` and
    their results) are not.
 3. A member of one of Anthropic's own toolsets is named ``computer.left_click``: no tool of ours can have that name.
