@@ -1,3 +1,125 @@
-"""Ask before an agent's tool runs, in the notebook where the agent runs, and learn from the answers."""
+"""Ask before an agent's tool runs, in the notebook where the agent runs, and learn from the answers.
+
+Start with `Agent`::
+
+    agent = Agent(tools=[read_file, write_file])
+    turn = await agent.ause_tools(reply)
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from agentperm_nb import human as _human
+from agentperm_nb.analysis.log import Log
+from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
+from agentperm_nb.approvals.decisions import ApprovalDecision, PermissionResult, Scope
+from agentperm_nb.approvals.prompt import TextApprover
+from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
+from agentperm_nb.audit.store import MemoryStore
+from agentperm_nb.calls import ToolCall, format_call, thaw
+from agentperm_nb.context import RunContext, get_run_context
+from agentperm_nb.errors import (
+    AgentPermError,
+    DeliveryError,
+    NoHumanError,
+    NotFinishedError,
+    PermissionWarning,
+    ToolError,
+    ToolInputError,
+)
+from agentperm_nb.human import Human, parse_answer
+from agentperm_nb.notebook.human import NotebookHuman
+from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
+from agentperm_nb.permissions.explain import Explanation
+from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.agent import Agent
+from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
+from agentperm_nb.tools import Hints, Tool, tool
+
+__all__ = [
+    "Agent",
+    "AgentPermError",
+    "AllowByDefault",
+    "AllowByName",
+    "AllowByReadOnly",
+    "AllowPermission",
+    "Allowed",
+    "ApprovalDecision",
+    "ApprovalRequest",
+    "Approver",
+    "Ask",
+    "CallResult",
+    "DecideByHuman",
+    "DecidePermission",
+    "DeliveryError",
+    "Denied",
+    "DenyByName",
+    "DenyPermission",
+    "EditError",
+    "Explanation",
+    "HandlerApprover",
+    "Hints",
+    "Human",
+    "HumanApprover",
+    "Log",
+    "MemoryStore",
+    "NoHumanError",
+    "NobodyApprover",
+    "NotFinishedError",
+    "NotebookHuman",
+    "PendingTurn",
+    "Permission",
+    "PermissionResult",
+    "PermissionWarning",
+    "Redactor",
+    "RunContext",
+    "Scope",
+    "State",
+    "StoppedByPermission",
+    "TextApprover",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "ToolInputError",
+    "ToolOutcome",
+    "ToolOutcomeKind",
+    "Turn",
+    "TurnTask",
+    "Verdict",
+    "format_call",
+    "get_run_context",
+    "parse_answer",
+    "thaw",
+    "tool",
+]
 
 __version__ = "0.1.0"
+
+
+def _human_here() -> Any:
+    """Return the panel in a notebook kernel, a prompt in a terminal, and None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is not None:
+        return _panel()
+    stdin = sys.stdin
+    return _prompt() if stdin is not None and not stdin.closed and stdin.isatty() else None
+
+
+@cache
+def _panel() -> NotebookHuman:
+    return NotebookHuman()
+
+
+@cache
+def _prompt() -> TextApprover:
+    return TextApprover()
+
+
+_human.set_default(_human_here)

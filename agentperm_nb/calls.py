@@ -15,7 +15,17 @@ from typing import Any, NoReturn
 
 from agentperm_nb.errors import fix_message
 
-__all__ = ["FrozenDict", "FrozenList", "ToolCall", "canonical_json", "digest", "format_call", "freeze", "thaw"]
+__all__ = [
+    "FrozenDict",
+    "FrozenList",
+    "ToolCall",
+    "canonical_json",
+    "digest",
+    "format_call",
+    "freeze",
+    "same_json",
+    "thaw",
+]
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
@@ -164,6 +174,14 @@ def _check_keys(value: Any) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _check_keys(item)
+
+
+def same_json(first: Any, second: Any) -> bool:
+    """Return whether two values are the same JSON; unlike ``==``, 1, 1.0 and True are three values."""
+    try:
+        return canonical_json(first) == canonical_json(second)
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def digest(name: str, args: Mapping[str, Any]) -> str:

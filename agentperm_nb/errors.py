@@ -17,7 +17,10 @@ Misuse is a ``TypeError`` or a ``ValueError`` with a message in three parts, mad
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
+import warnings
 
 __all__ = [
     "AgentPermError",
@@ -28,6 +31,7 @@ __all__ = [
     "ToolError",
     "ToolInputError",
     "fix_message",
+    "warn_user",
 ]
 
 
@@ -94,3 +98,19 @@ class ToolInputError(ToolError):
 
 class PermissionWarning(UserWarning):
     """A call was denied although nobody meant to deny it: a gap in the list, or a faulty answer."""
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def warn_user(message: str) -> None:
+    """Warn with a `PermissionWarning` that points at the user's line, each time and not only the first.
+
+    Raises:
+        PermissionWarning: The user's filters turn it into an error.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+        frame = frame.f_back
+    # A registry of its own: Python's "default" action would swallow the second of two equal warnings.
+    warnings.warn_explicit(PermissionWarning(message), None, frame.f_code.co_filename, frame.f_lineno, registry={})

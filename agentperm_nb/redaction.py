@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from agentperm_nb.calls import ToolCall, format_call
 from agentperm_nb.errors import fix_message
 
 __all__ = ["MASK", "Redactor", "is_secret_name", "mask_text"]
@@ -168,6 +169,10 @@ class Redactor:
             secret: Names whose values are masked whole, at any depth.
         """
         return self._value(value, frozenset(secret))
+
+    def call(self, call: ToolCall, secret: Iterable[str] = ()) -> str:
+        """Return a call as text, ``name(key=value, …)``, with secrets masked."""
+        return format_call(ToolCall(call.name, self.value(call.args, secret=secret)))
 
     def _value(self, value: Any, secret: frozenset[str]) -> Any:
         if isinstance(value, str):

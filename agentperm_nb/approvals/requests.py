@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
-from agentperm_nb.calls import ToolCall
+from agentperm_nb.calls import ToolCall, same_json
 from agentperm_nb.redaction import MASK
 from agentperm_nb.tools import Hints, Tool
 
@@ -80,7 +80,7 @@ class ApprovalRequest:
 
 
 def _restore(edited: Any, shown: Any, real: Any, path: str, problems: list[tuple[str, str]]) -> Any:
-    if edited == shown and type(edited) is type(shown):
+    if same_json(edited, shown):
         return real
     if isinstance(edited, Mapping):
         shown, real = (shown, real) if isinstance(shown, Mapping) and isinstance(real, Mapping) else ({}, {})

@@ -1,0 +1,165 @@
+"""Who answers, other than the panel and the prompt: a handler, a classic Human, nobody.
+
+1. A handler is called once a request, all of a turn at the same time. What it returns that is not an answer, and what
+   it raises, denies that request, with a warning.
+2. A classic Human is asked one request after the other, yes or no. "yes" allows; anything else denies and stops, and
+   the rest is not asked.
+3. Nobody denies at once, with the remedy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Literal
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.errors import fix_message
+from agentperm_nb.human import is_human
+
+__all__ = ["HandlerApprover", "HumanApprover", "NobodyApprover", "as_approver", "checked_handler"]
+
+DECLINED = "The user declined this call. Wait for their next message."
+_HANDLER = """
+async def handler(request):
+    return request.call.name.startswith('draft_')
+
+Agent(tools, approval_handler=handler)
+"""
+
+
+class HandlerApprover:
+    """Puts each request to a function.
+
+    Args:
+        handler: ``handler(request)`` or ``handler(call, user_id)``, sync or async.
+
+    Raises:
+        TypeError: It cannot be called that way.
+    """
+
+    batch = False
+    answered_by = "handler"
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler, self._two = checked_handler(handler)
+
+    def __repr__(self) -> str:
+        return f"HandlerApprover({getattr(self.handler, '__qualname__', type(self.handler).__name__)})"
+
+    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Yield what the handler returned; the engine denies what is not an answer."""
+        import anyio.to_thread
+
+        for request in requests:
+            args = (request.call, request.user) if self._two else (request,)
+            if inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(type(self.handler).__call__):
+                answer = await self.handler(*args)
+            else:
+                answer = await anyio.to_thread.run_sync(self.handler, *args, abandon_on_cancel=True)
+                if inspect.isawaitable(answer):
+                    answer = await answer
+            yield request.id, answer
+
+
+def checked_handler(handler: object) -> tuple[Callable[..., Any], bool]:
+    """Return the handler and whether it takes (call, user_id) rather than (request).
+
+    Raises:
+        TypeError: It is not a function of one or two arguments.
+    """
+    if isinstance(handler, type) or not callable(handler):
+        raise TypeError(
+            fix_message(f"approval_handler= takes a function (got: {handler!r})", "give the function itself", _HANDLER)
+        )
+    try:
+        signature = inspect.signature(handler)
+    except ValueError:  # a built-in that does not tell
+        return handler, False
+    for values in ((None,), (None, None)):
+        try:
+            signature.bind(*values)
+        except TypeError:
+            continue
+        return handler, len(values) == 2
+    raise TypeError(
+        fix_message(
+            f"approval_handler= takes a function of (request) or (call, user_id) (got: {signature})",
+            "take one of the two forms",
+            _HANDLER,
+        )
+    )
+
+
+class HumanApprover:
+    """Asks a classic Human: any object with ``ask`` or ``aask``."""
+
+    batch = True
+    answered_by = "human"
+
+    def __init__(self, human: Any) -> None:
+        self.human = human
+
+    def __repr__(self) -> str:
+        return f"HumanApprover({type(self.human).__name__})"
+
+    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Ask in request order; end after a refusal."""
+        import anyio.to_thread
+
+        yes_no = Literal["yes", "no"]
+        for request in requests:
+            if callable(getattr(self.human, "aask", None)):
+                answer = await self.human.aask(request.state, request.question, yes_no)
+            else:
+                answer = await anyio.to_thread.run_sync(
+                    self.human.ask, request.state, request.question, yes_no, abandon_on_cancel=True
+                )
+            if type(answer) is str and answer == "yes":
+                yield request.id, ApprovalDecision("allow")
+            else:
+                yield request.id, ApprovalDecision("deny", reason=DECLINED, stop=True)
+                return
+
+
+class NobodyApprover:
+    """Denies at once: nobody can answer here.
+
+    Args:
+        reason: Why, and what to do about it.
+    """
+
+    batch = True
+    answered_by = "nobody"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return "NobodyApprover()"
+
+    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
+        """Deny each request."""
+        for request in requests:
+            yield request.id, ApprovalDecision("deny", reason=self.reason)
+
+
+def as_approver(whom: object) -> Approver:
+    """Return whoever is given as the approver that it is, or that asks it.
+
+    Raises:
+        TypeError: It is neither an approver nor a Human object.
+    """
+    if not isinstance(whom, type):
+        if isinstance(whom, Approver):
+            return whom
+        if is_human(whom):
+            return HumanApprover(whom)
+    raise TypeError(
+        fix_message(
+            f"{whom!r} is not a Human object",
+            "give an object with ask(state, prompt, returns) or aask, or None for nobody",
+            "Agent(tools, human=NotebookHuman())",
+        )
+    )

@@ -1,0 +1,282 @@
+"""The permissions that come with the toolkit."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.errors import NoHumanError, fix_message
+from agentperm_nb.human import is_human
+from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, checked_reason
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.tools import Tool
+
+__all__ = ["AllowByDefault", "AllowByName", "AllowByReadOnly", "DecideByHuman", "DenyByName"]
+
+DECLINED = "The user declined this call. Wait for their next message."
+
+
+class _ByName:
+    """The patterns of `DenyByName` and `AllowByName`; assigning ``.patterns`` changes the behaviour."""
+
+    def __init__(self, patterns: object, *, folded: bool) -> None:
+        self._folded = folded
+        self.patterns = patterns  # the setter checks them
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns: ``*``, ``?``, ``[seq]`` and ``[!seq]``; the whole name has to match."""
+        return self._patterns
+
+    @patterns.setter
+    def patterns(self, patterns: object) -> None:
+        self._patterns = _checked_patterns(type(self).__name__, patterns)
+        forms = [_fold(pattern) if self._folded else pattern for pattern in self._patterns]
+        self._match = re.compile("|".join(f"(?:{fnmatch.translate(form)})" for form in forms)).match
+
+    def _matches(self, name: str) -> bool:
+        return self._match(_fold(name) if self._folded else name) is not None
+
+    def _repr(self, *more: str) -> str:
+        return f"{type(self).__name__}({', '.join([repr(list(self.patterns)), *more])})"
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
+    example = f"{owner}(['delete_*', 'drop_table'])"
+    if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
+        raise TypeError(
+            fix_message(f"{owner} takes a list of name patterns (got: {patterns!r})", "put it in a list", example)
+        )
+    listed = tuple(patterns)
+    for pattern in listed:
+        if not isinstance(pattern, str):
+            raise TypeError(
+                fix_message(
+                    f"{owner} takes name patterns as strings (got: {pattern!r})", "give patterns as strings", example
+                )
+            )
+    if not listed or not all(pattern.strip() for pattern in listed):
+        raise ValueError(
+            fix_message(
+                f"{owner} got {'an empty pattern' if listed else 'no pattern'}, which can match no tool",
+                "give a pattern for each name, or leave the permission out",
+                example,
+            )
+        )
+    return listed
+
+
+class DenyByName(_ByName, DenyPermission):
+    """Deny tools by name. Denies read wide: case and Unicode compatibility forms make no difference.
+
+    Args:
+        patterns: Names with wildcards, such as ``["delete_*"]``.
+        reason: What the model is told; ``"<name> is not allowed."`` when left out.
+        name: What the log calls this permission.
+
+    Raises:
+        TypeError: `patterns` is not a list of strings, or `reason` not a string.
+        ValueError: No pattern, an empty one, or a blank reason.
+    """
+
+    blocking = False
+
+    def __init__(self, patterns: Iterable[str], reason: str | None = None, *, name: str | None = None) -> None:
+        super().__init__(patterns, folded=True)
+        self.reason = None if reason is None else checked_reason("DenyByName(reason=)", reason)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self._repr() if self.reason is None else self._repr(f"reason={self.reason!r}")
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Deny a call whose name matches."""
+        return Denied(self.reason or f"{call.name} is not allowed.") if self._matches(call.name) else None
+
+
+class AllowByName(_ByName, AllowPermission):
+    """Allow tools by name. Allows read narrow: the name has to match exactly, case included.
+
+    Args:
+        patterns: Names with wildcards, such as ``["read_*"]``.
+        name: What the log calls this permission.
+
+    Raises:
+        TypeError: `patterns` is not a list of strings.
+        ValueError: No pattern, or an empty one.
+    """
+
+    blocking = False
+
+    def __init__(self, patterns: Iterable[str], *, name: str | None = None) -> None:
+        super().__init__(patterns, folded=False)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self._repr()
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Allow a call whose name matches."""
+        return Allowed() if self._matches(call.name) else None
+
+
+class AllowByReadOnly(AllowPermission):
+    """Allow calls whose tool says that they change nothing.
+
+    Args:
+        trust_mcp: Whether to believe hints that a server sent. By the protocol's own text they are not to be trusted.
+        name: What the log calls this permission.
+
+    Raises:
+        TypeError: `trust_mcp` is not a bool.
+    """
+
+    blocking = False
+
+    def __init__(self, trust_mcp: bool = False, *, name: str | None = None) -> None:
+        if not isinstance(trust_mcp, bool):
+            raise TypeError(
+                fix_message(
+                    f"trust_mcp= takes True or False (got: {trust_mcp!r})",
+                    "give a bool",
+                    "AllowByReadOnly(trust_mcp=True)",
+                )
+            )
+        self.trust_mcp = trust_mcp
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'trust_mcp=True' if self.trust_mcp else ''})"
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Allow a read-only call."""
+        if tool.server is not None and not self.trust_mcp:
+            return None
+        hints = tool.hints_for(call.args)
+        return Allowed() if hints.read_only is True and (hints.source == "tool" or self.trust_mcp) else None
+
+
+class AllowByDefault(AllowPermission):
+    """Allow every call that nothing denies; it belongs at the end of the list.
+
+    Args:
+        name: What the log calls this permission.
+    """
+
+    blocking = False
+
+    def __init__(self, *, name: str | None = None) -> None:
+        self.name = name
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Allow the call."""
+        return Allowed()
+
+
+class DecideByHuman(DecidePermission):
+    """Ask a person about every call that reaches it.
+
+    In an agent it says ``Ask(self.question(call, tool))``: the call is then put to the person together with the others
+    of its turn. ``check`` and ``acheck``, called by hand or from a subclass through ``super()``, ask at once.
+
+    Args:
+        human: Whom to ask; the agent's own human when left out.
+        name: What the log calls this permission.
+
+    Raises:
+        TypeError: `human` is not a Human object.
+    """
+
+    def __init__(self, human: Any = None, *, name: str | None = None) -> None:
+        if human is not None and not is_human(human):
+            raise TypeError(
+                fix_message(
+                    f"{human!r} is not a Human object",
+                    "give an object with ask(state, prompt, returns) or aask",
+                    "DecideByHuman(human=FakeHuman(['yes']))",
+                )
+            )
+        self.human = human
+        self.name = name
+
+    def __repr__(self) -> str:
+        if self.human is None:
+            return f"{type(self).__name__}()"
+        own = getattr(type(self.human), "__repr__", None) is not object.__repr__
+        return (
+            f"{type(self).__name__}(human={self.human!r})"
+            if own
+            else (f"{type(self).__name__}(human={type(self.human).__name__}())")
+        )
+
+    @property
+    def asks_by_itself(self) -> bool:
+        """Whether a subclass overrides how it asks; then the engine lets it, after the rules of the turn."""
+        return type(self).check is not DecideByHuman.check or type(self).acheck is not DecideByHuman.acheck
+
+    def question(self, call: ToolCall, tool: Tool) -> str:
+        """Return the question in words, secrets masked; override it for a heading of your own."""
+        return f"Run {Redactor().call(call, tool.secret)}?"
+
+    def ask(self, call: ToolCall, tool: Tool) -> Ask:
+        """Return what the engine puts to the person."""
+        return Ask(self.question(call, tool))
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask now, on this thread: "yes" allows; anything else denies and stops the turn.
+
+        Raises:
+            NoHumanError: There is nobody to ask.
+            TypeError: The human answers only asynchronously.
+        """
+        if type(self).check is DecideByHuman.check and type(self).acheck is not DecideByHuman.acheck:
+            return Permission.check(self, state, call, tool)  # a subclass that is asynchronous only: says so
+        human = self._whom(state, "ask_human")
+        if not callable(getattr(human, "ask", None)):
+            raise TypeError(
+                fix_message(
+                    f"{type(human).__name__} answers only asynchronously",
+                    "use the async form of the call",
+                    "turn = await agent.ause_tools(reply)",
+                )
+            )
+        return self._verdict(human.ask(state, self.question(call, tool), Literal["yes", "no"]))
+
+    async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Like `check`, awaited. A subclass that overrides only ``check`` is asked through it, on a worker thread."""
+        if type(self).check is not DecideByHuman.check and type(self).acheck is DecideByHuman.acheck:
+            return await Permission.acheck(self, state, call, tool)
+        human = self._whom(state, "aask_human")
+        question = self.question(call, tool)
+        if callable(getattr(human, "aask", None)):
+            return self._verdict(await human.aask(state, question, Literal["yes", "no"]))
+        import anyio.to_thread
+
+        return self._verdict(
+            await anyio.to_thread.run_sync(human.ask, state, question, Literal["yes", "no"], abandon_on_cancel=True)
+        )
+
+    def _whom(self, state: Any, how: str) -> Any:
+        human = self.human if self.human is not None else getattr(state, "human", None)
+        if human is None:
+            raise NoHumanError(
+                fix_message(
+                    f"{how}() was called on an Agent with human=None",
+                    "give the agent a human, or decide without one",
+                    "Agent(tools, permissions=[AllowByReadOnly()], human=None)",
+                )
+            )
+        return human
+
+    @staticmethod
+    def _verdict(answer: object) -> Verdict:
+        return Allowed() if type(answer) is str and answer == "yes" else Denied(DECLINED, stop=True)

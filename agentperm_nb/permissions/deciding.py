@@ -1,0 +1,251 @@
+"""The law: in which order a call's permissions are asked, and what their answers mean.
+
+For one call:
+
+1. Every `DenyPermission`, in list order, wherever it stands. The first ``Denied`` decides.
+2. Every other permission, in list order. The first verdict decides: ``Allowed()``, ``Denied(...)`` or ``Ask(...)``.
+3. Nobody decided: denied.
+
+A ``ToolError`` raised by a permission denies the call with its message. Any other exception leaves the call undecided
+and goes to the caller, with a note that names the permission and the call. A return value that the permission's kind
+does not allow is such an exception. Nothing but ``Allowed()``, or a person's answer to an ``Ask``, lets a call run.
+
+The order is one generator, `deciding`. It asks the built-in rules itself and hands every other permission to its driver
+as a `Check`; `decide` drives it on the calling thread, `adecide` on the event loop, and a turn drives many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.errors import ToolError
+from agentperm_nb.permissions.builtin import DecideByHuman
+from agentperm_nb.permissions.kinds import DenyPermission, Permission, checked_permissions, names_of, wrong_verdict
+from agentperm_nb.permissions.verdicts import Allowed, Denied, Verdict
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.tools import Tool
+
+__all__ = [
+    "NOBODY",
+    "Check",
+    "Decision",
+    "PermissionList",
+    "Step",
+    "adecide",
+    "decide",
+    "deciding",
+    "resume",
+    "resume_error",
+    "settle",
+    "undecided",
+]
+
+NOBODY = "No permission allowed this call."
+
+
+class PermissionList:
+    """The permissions of an agent in the order of asking, with their names.
+
+    Args:
+        permissions: A list of permissions, or None: then nothing is checked, and what is not denied above may run.
+        above: The lists of the runs above, outermost first. Their deny permissions come first.
+
+    Raises:
+        TypeError: It is not a list of permissions.
+    """
+
+    def __init__(self, permissions: object, *, above: Iterable[PermissionList] = ()) -> None:
+        self.unchecked = permissions is None
+        """Whether the list is None."""
+        self.items: tuple[Permission, ...] = () if permissions is None else checked_permissions(permissions)
+        """The agent's own permissions, in list order."""
+        inherited: dict[int, Permission] = {}
+        for higher in above:
+            inherited.update((id(item), item) for item, _ in higher.order if isinstance(item, DenyPermission))
+        own = [item for item in self.items if id(item) not in inherited]
+        everything = [*inherited.values(), *own]
+        named = list(zip(everything, names_of(everything), strict=True))
+        denies = [entry for entry in named if isinstance(entry[0], DenyPermission)]
+        others = [entry for entry in named if not isinstance(entry[0], DenyPermission)]
+        self.order: tuple[tuple[Permission, str], ...] = (*denies, *others)
+        """(permission, name) in the order of asking."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of asking."""
+        return tuple(name for _, name in self.order)
+
+    def __repr__(self) -> str:
+        return "UNCHECKED" if self.unchecked else f"[{', '.join(self.names)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one permission said of a call."""
+
+    name: str
+    kind: str
+    """``deny``, ``allow`` or ``decide``."""
+    verdict: Verdict | None
+    decisive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the order of asking came to for one call."""
+
+    verdict: Verdict
+    """``Allowed()``, ``Denied(...)`` or ``Ask(...)``."""
+    decided_by: str | None
+    """Name of the permission that decided; None when nobody did or nothing is checked."""
+    kind: str
+    """Kind of that permission, or ``nobody``, or ``unchecked``."""
+    permission: Permission | None = None
+    error: ToolError | None = None
+    """The ToolError with which a permission denied."""
+    steps: tuple[Step, ...] = ()
+    """Every permission that was asked, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A permission that the driver has to ask: ``check`` on a thread or ``acheck`` on the event loop."""
+
+    permission: Permission
+    state: Any
+    call: ToolCall
+    tool: Tool
+
+    @property
+    def asks_person(self) -> bool:
+        """Whether asking it puts a question to a person."""
+        return isinstance(self.permission, DecideByHuman)
+
+
+def deciding(
+    permissions: PermissionList, state: Any, call: ToolCall, tool: Tool
+) -> Generator[Check, Verdict | None, Decision]:
+    """Ask the permissions about a call; yield those that the driver has to ask, return the decision.
+
+    Args:
+        permissions: The list.
+        state: The State of the run that makes the call.
+        call: The call.
+        tool: The tool that would run.
+
+    Raises:
+        TypeError: A permission returned what its kind may not.
+        Exception: Whatever a permission raised, but for ToolError.
+    """
+    steps: list[Step] = []
+    for permission, name in permissions.order:
+        error = None
+        verdict: Verdict | None
+        try:
+            if isinstance(permission, DecideByHuman):
+                if permission.asks_by_itself:
+                    verdict = yield Check(permission, state, call, tool)
+                else:
+                    verdict = permission.ask(call, tool)
+            elif permission.blocking or type(permission).acheck is not Permission.acheck:
+                verdict = yield Check(permission, state, call, tool)
+            else:
+                verdict = permission.check(state, call, tool)
+            if verdict is not None and not isinstance(verdict, permission.may_return):
+                raise wrong_verdict(permission, verdict)
+        except ToolError as raised:
+            verdict, error = Denied(str(raised)), raised
+        except Exception as raised:
+            raised.add_note(f"exception raised in permission {name} checking {Redactor().call(call, tool.secret)}")
+            if isinstance(raised, StopIteration):  # a generator may not raise it
+                raise RuntimeError(f"{name} raised StopIteration") from raised
+            raise
+        steps.append(Step(name, permission.kind, verdict, verdict is not None))
+        if verdict is not None:
+            return Decision(verdict, name, permission.kind, permission, error, tuple(steps))
+    if permissions.unchecked:
+        return Decision(Allowed(), None, "unchecked", steps=tuple(steps))
+    return Decision(Denied(NOBODY), None, "nobody", steps=tuple(steps))
+
+
+def settle(generator: Generator[Check, Verdict | None, Decision]) -> Decision | Check:
+    """Start a `deciding` generator: return its decision, or the first permission that the driver has to ask."""
+    return resume(generator, None)
+
+
+def resume(generator: Generator[Check, Verdict | None, Decision], verdict: Verdict | None) -> Decision | Check:
+    """Go on with what the permission said: return the decision, or the next permission to ask."""
+    try:
+        return generator.send(verdict)
+    except StopIteration as end:
+        decision: Decision = end.value
+        return decision
+
+
+def decide(
+    permissions: PermissionList, state: Any, call: ToolCall, tool: Tool, *, stand_in: Verdict | None = None
+) -> Decision:
+    """Decide a call on this thread.
+
+    Args:
+        permissions: The list.
+        state: The State of the run that makes the call.
+        call: The call.
+        tool: The tool that would run.
+        stand_in: What a permission that asks a person by itself is taken to say; such a person is then not asked.
+
+    Raises:
+        TypeError: A permission returned what its kind may not, or checks calls only asynchronously.
+        Exception: Whatever a permission raised, but for ToolError.
+    """
+    generator = deciding(permissions, state, call, tool)
+    current = settle(generator)
+    while isinstance(current, Check):
+        try:
+            if current.asks_person and stand_in is not None:
+                verdict: Verdict | None = stand_in
+            else:
+                verdict = current.permission.check(state, call, tool)
+        except Exception as error:  # noqa: BLE001 - thrown into the generator, which knows what it means
+            current = resume_error(generator, error)
+        else:
+            current = resume(generator, verdict)
+    return current
+
+
+async def adecide(
+    permissions: PermissionList, state: Any, call: ToolCall, tool: Tool, *, stand_in: Verdict | None = None
+) -> Decision:
+    """Decide a call on the event loop; see `decide`."""
+    generator = deciding(permissions, state, call, tool)
+    current = settle(generator)
+    while isinstance(current, Check):
+        try:
+            if current.asks_person and stand_in is not None:
+                verdict: Verdict | None = stand_in
+            else:
+                verdict = await current.permission.acheck(state, call, tool)
+        except Exception as error:  # noqa: BLE001 - thrown into the generator, which knows what it means
+            current = resume_error(generator, error)
+        else:
+            current = resume(generator, verdict)
+    return current
+
+
+def resume_error(generator: Generator[Check, Verdict | None, Decision], error: Exception) -> Decision | Check:
+    """Go on with what the permission raised; see `resume`."""
+    try:
+        return generator.throw(error)
+    except StopIteration as end:
+        if end is error:  # not the generator's end: it handed our own exception back
+            raise
+        decision: Decision = end.value
+        return decision
+
+
+def undecided(permissions: PermissionList, decision: Decision) -> Iterable[tuple[Permission, str]]:
+    """Return the permissions, with names, that were not asked because one before them decided."""
+    return permissions.order[len(decision.steps) :]

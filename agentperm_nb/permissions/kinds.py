@@ -1,0 +1,205 @@
+"""Permissions and their three kinds: power by type.
+
+1. A `DenyPermission` may deny or have no opinion, an `AllowPermission` may allow or have none; a `DecidePermission` may
+   also ask. What a permission returns is checked against its kind each time.
+2. A permission overrides ``check`` (called on a thread) or ``acheck`` (awaited on the event loop), or both.
+3. A class is checked when it is instantiated, so abstract classes in between are fine.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
+from agentperm_nb.tools import Tool
+
+__all__ = ["AllowPermission", "DecidePermission", "DenyPermission", "Permission", "checked_permissions", "names_of"]
+
+_EXAMPLE = """
+class NoWeekends(DenyPermission):
+    def check(self, state, call, tool):
+        if date.today().weekday() >= 5:
+            return Denied('not at the weekend')
+        return None
+"""
+
+
+class Permission:
+    """Base of the three kinds; subclass one of them.
+
+    Raises:
+        TypeError: On instantiation: the class is of no kind or of several, or implements neither ``check`` nor
+            ``acheck``, or its ``check`` is async or its ``acheck`` is not.
+    """
+
+    kind: ClassVar[str]
+    """``deny``, ``allow`` or ``decide``."""
+    may_return: ClassVar[tuple[type[Verdict], ...]]
+    blocking: bool = True
+    """Whether ``check`` may block; if so, the async driver calls it on a worker thread."""
+    name: str | None = None
+    """What log, tables and trace call it; its ``repr`` when None."""
+
+    def __new__(cls, *args: object, **kwargs: object) -> Permission:
+        """Refuse a class that could not decide."""
+        _check_class(cls)
+        return super().__new__(cls)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Say something of a call, or None.
+
+        Args:
+            state: The State of the run that makes the call.
+            call: The call; its arguments cannot be changed.
+            tool: The tool that would run.
+
+        Raises:
+            TypeError: This permission checks calls only asynchronously.
+        """
+        raise TypeError(
+            fix_message(
+                f"{self!r} checks calls only asynchronously",
+                "use the async form of the call, or override check as well",
+                "turn = await agent.ause_tools(reply)",
+            )
+        )
+
+    async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Like `check`, awaited; by default it is `check`, on a worker thread unless ``blocking`` is False."""
+        if not self.blocking:
+            return self.check(state, call, tool)
+        import anyio.to_thread
+
+        # A StopIteration cannot be carried by a future: the awaiting side would wait for ever.
+        def guarded() -> Verdict | None:
+            try:
+                return self.check(state, call, tool)
+            except StopIteration as error:
+                raise RuntimeError(f"{self!r} raised StopIteration") from error
+
+        return await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True)
+
+
+class DenyPermission(Permission):
+    """May deny, wherever it stands in the list; nothing that another permission says can lift it."""
+
+    kind = "deny"
+    may_return = (Denied,)
+
+
+class AllowPermission(Permission):
+    """May allow."""
+
+    kind = "allow"
+    may_return = (Allowed,)
+
+
+class DecidePermission(Permission):
+    """May allow, deny or ask a person."""
+
+    kind = "decide"
+    may_return = (Allowed, Denied, Ask)
+
+
+_KINDS: tuple[type[Permission], ...] = (DenyPermission, AllowPermission, DecidePermission)
+
+
+def _check_class(cls: type[Permission]) -> None:
+    kinds = [kind.__name__ for kind in _KINDS if issubclass(cls, kind)]
+    problem = ""
+    fix = "subclass DenyPermission, AllowPermission or DecidePermission"
+    if cls is Permission or not kinds:
+        problem = f"{cls.__name__} subclasses Permission directly"
+    elif len(kinds) > 1:
+        problem = f"{cls.__name__} subclasses more than one kind of permission ({', '.join(kinds)})"
+        fix = "subclass one of them"
+    elif cls.check is Permission.check and cls.acheck is Permission.acheck:
+        problem = f"{cls.__name__} implements neither check nor acheck"
+        fix = "override one of them"
+    elif not callable(cls.check) or not callable(cls.acheck):
+        problem = f"check or acheck of {cls.__name__} cannot be called"
+        fix = "make it a method"
+    elif inspect.iscoroutinefunction(cls.check):
+        problem = f"check of {cls.__name__} is async"
+        fix = "call it acheck, or leave out async"
+    elif cls.acheck is not Permission.acheck and not inspect.iscoroutinefunction(inspect.unwrap(cls.acheck)):
+        problem = f"acheck of {cls.__name__} is not async"
+        fix = "write async def, or call it check"
+    if problem:
+        raise TypeError(fix_message(problem, fix, _EXAMPLE))
+
+
+def wrong_verdict(permission: Permission, returned: object) -> TypeError:
+    """Return the error for a permission that returned what its kind may not."""
+    kind = next(kind for kind in _KINDS if isinstance(permission, kind))
+    article = "an" if kind is AllowPermission else "a"
+    forms = {Denied: "Denied(...)", Allowed: "Allowed()", Ask: "Ask(...)"}
+    may = " or ".join([*(forms[verdict] for verdict in kind.may_return), "None"])
+    example = "return Allowed()" if kind is AllowPermission else "return Denied('writes outside of the project')"
+    return TypeError(
+        fix_message(
+            f"{permission!r} returned {returned!r}, and {article} {kind.__name__} may return only {may}",
+            "return a verdict, or None for no opinion",
+            example,
+        )
+    )
+
+
+def checked_permissions(permissions: object) -> tuple[Permission, ...]:
+    """Return the permissions of ``permissions=`` as a tuple.
+
+    Raises:
+        TypeError: It is not a list of permissions.
+    """
+    example = "Agent(tools, permissions=[AllowByReadOnly(), DecideByHuman()])"
+    if isinstance(permissions, Permission):
+        return (permissions,)
+    if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
+        raise TypeError(
+            fix_message(
+                f"permissions= takes a list of permissions (got: {permissions!r})",
+                "give a list; [] denies every call, None switches the checks off",
+                example,
+            )
+        )
+    listed = tuple(permissions)
+    for item in listed:
+        if isinstance(item, type):
+            problem = f"{item.__name__} passed in permissions= is not a Permission object (it is the class)"
+            raise TypeError(fix_message(problem, f"make an object of it: {item.__name__}(...)", example))
+        if not isinstance(item, Permission):
+            raise TypeError(
+                fix_message(
+                    f"{item!r} passed in permissions= is not a Permission object",
+                    "use the built-in permissions, or subclass one of the three kinds",
+                    example,
+                )
+            )
+    return listed
+
+
+def names_of(permissions: Iterable[Permission]) -> tuple[str, ...]:
+    """Return the name of each permission for log and tables; those that are alike get ``#1``, ``#2``."""
+    plain = [_name_of(permission) for permission in permissions]
+    total, seen, names = Counter(plain), Counter[str](), []
+    for name in plain:
+        seen[name] += 1
+        names.append(name if total[name] == 1 else f"{name} #{seen[name]}")
+    return tuple(names)
+
+
+def _name_of(permission: Permission) -> str:
+    if permission.name is not None:
+        return permission.name
+    try:
+        return repr(permission)
+    except Exception:  # noqa: BLE001 - a failing repr must not keep a denial from being recorded
+        return f"{type(permission).__name__}(?)"

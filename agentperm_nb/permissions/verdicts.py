@@ -1,0 +1,87 @@
+"""Verdicts: what a permission may say of a call.
+
+No opinion is ``None``, and only ``None``. Verdicts are frozen; two are equal when class and fields are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentperm_nb.errors import fix_message
+
+__all__ = ["Allowed", "Ask", "Denied", "Verdict", "checked_reason"]
+
+
+class Verdict:
+    """Base of `Allowed`, `Denied` and `Ask`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed(Verdict):
+    """The call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied(Verdict):
+    """The call does not run.
+
+    Args:
+        reason: Why, for the model.
+        stop: Whether the turn ends here: nothing else of it runs either.
+
+    Raises:
+        TypeError: `reason` is not a string or `stop` not a bool.
+        ValueError: `reason` is blank.
+    """
+
+    reason: str
+    stop: bool = False
+
+    def __post_init__(self) -> None:
+        checked_reason("Denied", self.reason)
+        if not isinstance(self.stop, bool):
+            raise TypeError(
+                fix_message(f"stop= takes True or False (got: {self.stop!r})", "give a bool", "Denied('no', stop=True)")
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Verdict):
+    """A person is asked.
+
+    Args:
+        reason: The question or why it is asked, for the person.
+
+    Raises:
+        TypeError: `reason` is not a string.
+        ValueError: `reason` is blank.
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        checked_reason("Ask", self.reason)
+
+
+def checked_reason(owner: str, reason: object) -> str:
+    """Return `reason` when it is a text that says something.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is blank.
+    """
+    if not isinstance(reason, str):
+        raise TypeError(
+            fix_message(
+                f"{owner} takes a reason string (got: {type(reason).__name__})",
+                "say why in words",
+                f"{owner}('writes outside of the project')",
+            )
+        )
+    if not reason.strip():
+        raise ValueError(
+            fix_message(f"{owner} got an empty reason", "say why in words", f"{owner}('writes outside of the project')")
+        )
+    return reason

@@ -1,0 +1,292 @@
+"""The part of a turn in which people are asked.
+
+1. A remembered answer is used first. The other requests are put on the desk, and to their approvers, together.
+2. Nothing of the turn runs until every request is answered, withdrawn or expired.
+3. What an approver gives that is not an answer denies that request, with a warning; so does one that raises, or ends
+   without having answered. What a classic Human raises goes to the caller, and nothing runs.
+4. An edit is a new call to decide: schema, then the whole order. A denial stands, whoever says it; an ``Ask`` is
+   answered by the edit; nobody decides means denied.
+   An approver answers the requests that it was given and no others.
+5. When an answer is remembered, the requests that still wait are looked up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from agentperm_nb.approvals.approvers import HumanApprover
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
+from agentperm_nb.approvals.desk import Answer, DeskChange
+from agentperm_nb.approvals.memory import Remembered
+from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.calls import digest, same_json
+from agentperm_nb.context import new_id, who
+from agentperm_nb.errors import ToolError, warn_user
+from agentperm_nb.permissions.verdicts import Denied
+from agentperm_nb.render import flags
+from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
+from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.nesting import writer_of
+from agentperm_nb.running.recording import describe_error
+from agentperm_nb.tools import Hints
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.engine import TurnSteps
+
+__all__ = ["ask_people"]
+
+DECLINED = "The user declined this call."
+DECLINED_STOP = "The user declined this call. Wait for their next message."
+EXPIRED = "Nobody answered in time, so this call was not run."
+
+
+def ask_people(turn: TurnSteps) -> Generator[Effect, Any, None]:
+    """Put the calls that are asked about to their approvers, and act on the answers."""
+    waiting = [item for item in turn.items if item.result is None and not item.may_run]
+    if waiting:
+        yield from _Asking(turn, waiting).steps()
+
+
+class _Asking:
+    def __init__(self, turn: TurnSteps, waiting: list[CallItem]) -> None:
+        self.turn, self.engine, self.recorder = turn, turn.engine, turn.recorder
+        self.waiting = waiting
+        self.open: dict[str, CallItem] = {}
+        self.given: dict[str, Approver] = {}
+        """Which approver each request was given to."""
+
+    def steps(self) -> Generator[Effect, Any, None]:
+        desk = self.engine.desk
+        groups: dict[int, tuple[Approver, list[ApprovalRequest]]] = {}
+        for item in self.waiting:
+            if self.turn.stopped is not None:
+                return
+            remembered = self.engine.memory.look_up(self.turn.context, item.call)
+            if remembered is not None:
+                yield from self._answered(item, _answer_of(remembered))
+                continue
+            request = item.request = self._request(item)
+            self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
+            writer = writer_of(item.request_permission, self.engine, self.turn.above)
+            approver = writer.approver_for(item.request_permission)
+            groups.setdefault(id(approver), (approver, []))[1].append(request)
+            self.open[request.id] = item
+            self.given[request.id] = approver
+            self.engine.watch(request.id, self._late(item))
+        if self.turn.stopped is not None:
+            self.recorder.write()
+            return
+        self.recorder.write()
+        mine = frozenset(self.open)
+        unsubscribe = desk.subscribe(lambda change: self.turn.post(change) if change.request_id in mine else None)
+        self.turn.awaited = self.turn.awaited or bool(mine)
+        try:
+            desk.open(item.request for item in self.open.values() if item.request is not None)
+            for approver, requests in groups.values():
+                for batch in [requests] if approver.batch else [[request] for request in requests]:
+                    yield Review(approver, tuple(batch), _all_left(desk, batch))
+            while self.open and self.turn.stopped is None:
+                yield from self._take((yield Wait()))
+            self._withdraw("the turn was stopped")
+            yield ReviewsOver()
+        except BaseException as error:
+            self._withdraw("interrupted" if not isinstance(error, Exception) else describe_error(error))
+            raise
+        finally:
+            unsubscribe()
+        self.recorder.write()
+
+    def _request(self, item: CallItem) -> ApprovalRequest:
+        assert item.tool is not None
+        return ApprovalRequest(
+            id=new_id("ask"),
+            call=item.call,
+            call_key=item.call_key,
+            tool=item.tool,
+            shown_args=item.shown_args,
+            question=self.recorder.text(item.reason),
+            rule=item.rule,
+            reason=self.recorder.text(item.reason),
+            hints=item.hints if item.hints is not None else Hints(),
+            agent_path=self.turn.context.agent_path,
+            user=self.turn.context.user_id,
+            position=item.position,
+            ran_before=self.engine.ran.get(item.digest),
+            flags=tuple(flags([item.call.name, item.call.args])),
+            state=self.turn.state,
+        )
+
+    # ------------------------------------------------------------------ messages
+
+    def _take(self, message: object) -> Generator[Effect, Any, None]:
+        match message:
+            case DeskChange():
+                yield from self._changed(message)
+            case ReviewAnswer(approver, request_id, value):
+                self._yielded(approver, request_id, value)
+            case ReviewEnded(approver, requests, error):
+                self._ended(approver, requests, error)
+            case _:
+                pass
+        self.recorder.write()
+
+    def _changed(self, change: DeskChange) -> Generator[Effect, Any, None]:
+        item = self.open.get(change.request_id)
+        if item is None:
+            return
+        if change.kind == "shown":
+            self.recorder.hold("shown", item, where=change.detail)
+        elif change.kind == "answered" and change.answer is not None:
+            del self.open[change.request_id]
+            yield from self._answered(item, change.answer)
+        elif change.kind == "expired":
+            del self.open[change.request_id]
+            self.recorder.hold("expired", item, reason=change.detail)
+            item.answer = Answer(ApprovalDecision("deny"), answered_by="timeout")
+            item.decided_by, item.decided_kind = item.rule, "timeout"
+            self.turn.deny(item, Denied(EXPIRED))
+        elif change.kind == "withdrawn":
+            del self.open[change.request_id]
+            self.recorder.hold("withdrawn", item, reason=change.detail)
+            self.turn.cancel(item, f"(not run: {change.detail})")
+
+    def _late(self, item: CallItem) -> Callable[[DeskChange], None]:
+        def record(change: DeskChange) -> None:
+            if change.answer is not None:
+                action = change.answer.decision.action
+                self.recorder.at_once("late", item, change.answer, action=action, why=change.detail)
+
+        return record
+
+    def _yielded(self, approver: Approver, request_id: object, value: object) -> None:
+        if not isinstance(request_id, str) or self.given.get(request_id) is not approver:
+            warn_user(f"{approver!r} answered a request that it was not given ({_short(request_id)}): ignored")
+            return
+        decision = as_decision(value)
+        warning = ""
+        if decision is None:
+            decision = ApprovalDecision("deny", reason="The approver gave no valid answer, so this call was not run.")
+            warning = (
+                f"{approver!r} returned {_short(value)}, which is not an answer, so the call was denied. "
+                "Return True, False or ApprovalDecision(...)"
+            )
+        self.engine.desk.answer(request_id, _from(approver, decision))
+        if warning:
+            warn_user(self.recorder.text(warning))
+
+    def _ended(self, approver: Approver, requests: tuple[ApprovalRequest, ...], error: Exception | None) -> None:
+        left = [request for request in requests if self.engine.desk.is_open(request.id)]
+        if not left:
+            return
+        if isinstance(error, ToolError):
+            reason, warn = str(error), ""
+        elif error is not None:
+            if isinstance(approver, HumanApprover):
+                raise error
+            reason = "Asking for approval failed, so this call was not run."
+            warn = f"{approver!r} raised {describe_error(error)}, so {_names(left)} denied"
+        else:
+            reason = "Nobody answered, so this call was not run."
+            warn = f"{approver!r} ended without an answer, so {_names(left)} denied"
+        for request in left:
+            by = "nobody" if error is None else approver.answered_by
+            self.engine.desk.answer(
+                request.id, Answer(ApprovalDecision("deny", reason=reason), answered_by=by, via=repr(approver))
+            )
+        if warn:
+            warn_user(self.recorder.text(warn))
+
+    # ------------------------------------------------------------------ answers
+
+    def _answered(self, item: CallItem, answer: Answer) -> Generator[Effect, Any, None]:
+        decision = answer.decision
+        item.answer = answer
+        item.decided_by = item.rule
+        item.decided_kind = answer.answered_by if answer.answered_by in {"memory", "timeout", "nobody"} else "human"
+        if decision.edited_args is not None and not same_json(decision.edited_args, item.call.args):
+            item.edited = item.call.with_args(decision.edited_args)
+        self.recorder.answered(item, answer)
+        if decision.allows:
+            if item.edited is not None and not (yield from self._edit_may_run(item)):
+                return
+            item.asked, item.reason = True, decision.reason or ""
+            self.turn.allow(item)
+        else:
+            default = DECLINED_STOP if decision.stop else DECLINED
+            self.turn.deny(item, Denied((decision.reason or "").strip() or default, stop=decision.stop))
+        if decision.remembers:
+            self._remember(item, answer)
+
+    def _edit_may_run(self, item: CallItem) -> Generator[Effect, Any, bool]:
+        assert item.tool is not None
+        try:
+            digest(item.final.name, item.final.args)
+        except (TypeError, ValueError, RecursionError) as error:
+            self.turn.refuse_input(item, f"the reviewer's arguments are not JSON: {error}")
+            return False
+        problems = item.tool.check_args(item.final.args)
+        if problems:
+            text = "; ".join(f"{name}: {problem}" if name else problem for name, problem in problems)
+            self.turn.refuse_input(item, f"the reviewer's arguments do not fit: {text}")
+            return False
+        again = yield from self.turn.decide_again(item)
+        if isinstance(again.verdict, Denied):
+            item.decided_by, item.decided_kind, item.error = again.decided_by, again.kind, again.error
+            self.turn.deny(item, again.verdict)
+            return False
+        return True
+
+    def _remember(self, item: CallItem, answer: Answer) -> None:
+        scope = answer.decision.scope or Scope()
+        entry = Remembered(
+            answer.decision.allows, scope, item.call.name, answer.decision.reason, answer.approver, item.call_key
+        )
+        self.engine.memory.remember(self.turn.context, item.final, entry)
+        self.recorder.hold("remembered", item, answer, allow=entry.allow, covers=scope.covers, lasts=scope.lasts)
+        for request_id, other in list(self.open.items()):
+            hit = self.engine.memory.look_up(self.turn.context, other.call)
+            if hit is not None:
+                self.engine.desk.answer(request_id, _answer_of(hit))
+
+    def _withdraw(self, why: str) -> None:
+        for request_id, item in list(self.open.items()):
+            if self.engine.desk.withdraw(request_id, why):
+                self.recorder.hold("withdrawn", item, reason=why)
+            del self.open[request_id]
+
+
+def _all_left(desk: Any, requests: list[ApprovalRequest]) -> Any:
+    return lambda: not any(desk.is_open(request.id) for request in requests)
+
+
+def _answer_of(remembered: Remembered) -> Answer:
+    if remembered.allow:
+        decision = ApprovalDecision("allow", reason=remembered.reason)
+    else:
+        decision = ApprovalDecision("deny", reason=remembered.reason or "Denied by a remembered decision.")
+    return Answer(decision, answered_by="memory", approver=remembered.approver, via=remembered.from_call)
+
+
+def _from(approver: Approver, decision: ApprovalDecision) -> Answer:
+    name, source = who() if approver.answered_by == "human" else (None, None)
+    return Answer(
+        decision,
+        answered_by=approver.answered_by,
+        approver=name,
+        approver_from=source,
+        via=repr(approver),
+    )
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a foreign repr may do anything
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _names(requests: list[ApprovalRequest]) -> str:
+    names = ", ".join(request.call.name for request in requests)
+    return f"the call to {names} was" if len(requests) == 1 else f"the calls to {names} were"

@@ -1,0 +1,100 @@
+"""The card of an agent: what ``agent`` shows as the last line of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.permissions.deciding import PermissionList
+from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.render import escape, table_html, table_text, visible
+from agentperm_nb.tools import Tool
+
+__all__ = ["AgentCard", "rows", "who_decides"]
+
+_COLUMNS = ("tool", "says of itself", "decided by")
+
+
+@dataclass(frozen=True)
+class AgentCard:
+    """The facts on the card."""
+
+    name: str
+    unchecked: bool
+    tools: tuple[tuple[str, str, str], ...]
+    facts: tuple[tuple[str, str], ...]
+
+    def text(self) -> str:
+        """Return the card as plain text."""
+        lines = [self._title()]
+        if self.tools:
+            lines.append(table_text(_COLUMNS, self.tools))
+        lines += [f"{label}: {visible(value)}" for label, value in self.facts]
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Return the card as HTML."""
+        table = table_html(_COLUMNS, self.tools) if self.tools else "<div>no tools</div>"
+        facts = "".join(
+            f'<div><span style="opacity:.75">{escape(label)}</span>&ensp;{escape(value)}</div>'
+            for label, value in self.facts
+        )
+        warn = "border-left:3px solid var(--jp-warn-color0,#b35900);padding-left:8px;" if self.unchecked else ""
+        return (
+            f'<div style="font-size:var(--jp-ui-font-size1,13px);line-height:1.5;{warn}">'
+            f'<div style="font-weight:600">{escape(self._title())}</div>{table}{facts}</div>'
+        )
+
+    def _title(self) -> str:
+        return f"Agent {self.name}" + (" · UNCHECKED: permissions=None, every call runs" if self.unchecked else "")
+
+
+def who_decides(permissions: PermissionList, tool: Tool) -> str:
+    """Return who decides about a tool's calls, as far as its name and hints tell; nobody is asked."""
+    if permissions.unchecked:
+        return "nobody: UNCHECKED"
+    perhaps: list[str] = []
+    for permission, name in permissions.order:
+        verdict = _opinion(permission, tool)
+        if verdict == "":
+            continue
+        if verdict == "depends":
+            perhaps.append(name)
+            continue
+        before = f"perhaps {', '.join(perhaps)}; else " if perhaps else ""
+        return f"{before}{verdict} by {name}"
+    return (f"perhaps {', '.join(perhaps)}; else " if perhaps else "") + "denied: no permission allows it"
+
+
+def _opinion(permission: Permission, tool: Tool) -> str:
+    """Return what a permission says of every call of a tool: a verdict, nothing, or that it depends."""
+    known = type(permission).__module__ == "agentperm_nb.permissions.builtin"
+    asks = getattr(permission, "ask", None)
+    if known and callable(asks):
+        return "asked"
+    if not known:
+        return "depends"
+    try:
+        verdict = permission.check(None, ToolCall(tool.name), tool)
+    except Exception:  # noqa: BLE001 - a tool's hints may need arguments
+        return "depends"
+    if isinstance(verdict, Denied):
+        return "denied"
+    if isinstance(verdict, Allowed):
+        return "allowed"
+    return "asked" if isinstance(verdict, Ask) else ""
+
+
+def says_of_itself(tool: Tool) -> str:
+    """Return a tool's hints in words."""
+    hints = tool.hints
+    if hints.read_only:
+        return "read-only"
+    return "destructive" if hints.destructive else "writes"
+
+
+def rows(permissions: PermissionList, tools: Mapping[str, Tool]) -> tuple[tuple[str, str, str], ...]:
+    """Return a row a tool."""
+    return tuple((tool.name, says_of_itself(tool), who_decides(permissions, tool)) for tool in tools.values())

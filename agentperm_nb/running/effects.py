@@ -1,0 +1,78 @@
+"""What the steps of a turn ask of their driver, and what the driver tells them.
+
+A driver performs `Check` and sends the verdict back; `Review` and `Start` begin something in the background; `Wait`
+gives the next message; `ReviewsOver` waits until the approvers have put their things away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agentperm_nb.approvals.desk import DeskChange
+from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.permissions.deciding import Check
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.items import CallItem
+
+__all__ = ["Effect", "Message", "Review", "ReviewAnswer", "ReviewEnded", "ReviewsOver", "Start", "ToolDone", "Wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Begin to put requests to an approver; it is over when `is_over` says so."""
+
+    approver: Approver
+    requests: tuple[ApprovalRequest, ...]
+    is_over: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewsOver:
+    """Wait until no approver is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Begin to run a call, in a context of its own in which `prepare` is called first."""
+
+    item: CallItem
+    prepare: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Give the next message."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewAnswer:
+    """What an approver yielded; it may be anything."""
+
+    approver: Approver
+    request_id: object
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewEnded:
+    """An approver has ended, or raised."""
+
+    approver: Approver
+    requests: tuple[ApprovalRequest, ...]
+    error: Exception | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDone:
+    """A call has run."""
+
+    item: CallItem
+    value: Any = None
+    error: Exception | None = None
+
+
+Effect: TypeAlias = Check | Review | ReviewsOver | Start | Wait
+Message: TypeAlias = DeskChange | ReviewAnswer | ReviewEnded | ToolDone

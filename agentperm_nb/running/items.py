@@ -1,0 +1,98 @@
+"""One call on its way through a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from agentperm_nb.approvals.desk import Answer
+from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.permissions.deciding import Check, Decision
+from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.verdicts import Verdict
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.state import CallResult
+from agentperm_nb.tools import Hints, Tool
+
+__all__ = ["CallItem"]
+
+
+class CallItem:
+    """What the engine knows of one call of the turn in hand."""
+
+    __slots__ = (
+        "answer",
+        "asked",
+        "call",
+        "call_key",
+        "decided_by",
+        "decided_digest",
+        "decided_kind",
+        "digest",
+        "edited",
+        "error",
+        "finished_before",
+        "hints",
+        "masked",
+        "may_run",
+        "parked",
+        "position",
+        "problem",
+        "reason",
+        "request",
+        "request_permission",
+        "result",
+        "rule",
+        "shown_args",
+        "started",
+        "tool",
+    )
+
+    def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
+        self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
+        self.shown_args = redactor.value(call.args, secret=tool.secret if tool is not None else ())
+        self.problem = call.invalid
+        """What is wrong with the call itself, or None."""
+        self.digest = ""
+        try:
+            self.digest = digest(call.name, call.args)
+            self.masked = self.shown_args != call.args
+        except (TypeError, ValueError, RecursionError) as error:
+            self.masked = False
+            self.problem = self.problem or f"the arguments are not JSON: {error}"
+        self.hints = _hints(tool, call)
+        self.edited: ToolCall | None = None
+        """The call with the arguments that a person put in place of the model's."""
+        self.decided_digest = ""
+        """Digest of the call that was decided about: the edited one, where it was edited."""
+        self.request: ApprovalRequest | None = None
+        self.request_permission: Permission | None = None
+        self.answer: Answer | None = None
+        self.asked = False
+        """Whether a person, or who stands in for one, was asked and allowed it."""
+        self.parked: tuple[Generator[Check, Verdict | None, Decision], Check] | None = None
+        self.may_run = False
+        self.started = False
+        self.decided_by: str | None = None
+        self.decided_kind = ""
+        self.rule = ""
+        """Name of the permission that sent the call to a person."""
+        self.reason = ""
+        self.error: BaseException | None = None
+        self.finished_before = 0
+        """How many calls of the agent had finished when this one was decided."""
+        self.result: CallResult | None = None
+
+    @property
+    def final(self) -> ToolCall:
+        """The call that runs if it runs: the edited one, else the model's."""
+        return self.edited if self.edited is not None else self.call
+
+
+def _hints(tool: Tool | None, call: ToolCall) -> Hints | None:
+    if tool is None:
+        return None
+    try:
+        return tool.hints_for(call.args)
+    except Exception:  # noqa: BLE001 - the permission that needs the hints meets the error and says so
+        return tool.hints

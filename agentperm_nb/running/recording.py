@@ -1,0 +1,152 @@
+"""What the engine writes into the log of one turn. Everything passes the redactor on its way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from agentperm_nb.approvals.desk import Answer
+from agentperm_nb.audit.events import Event, EventKind
+from agentperm_nb.audit.store import Store
+from agentperm_nb.context import RunContext
+from agentperm_nb.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.items import CallItem
+
+__all__ = ["Recorder", "describe_error"]
+
+
+class Recorder:
+    """Makes the events of a turn and appends them."""
+
+    def __init__(self, store: Store, redactor: Redactor, policy_id: str, context: RunContext, turn: int | None) -> None:
+        self._store, self._redactor, self._policy_id = store, redactor, policy_id
+        self._context, self._turn = context, turn
+        self._held: list[Event] = []
+
+    def hold(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
+        """Make an event that is written with the next `write`."""
+        self._held.append(self._event(kind, item, answer, data))
+
+    def at_once(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
+        """Append one event past those that are held; may be called from any thread."""
+        self._store.append([self._event(kind, item, answer, data)])
+
+    def _event(self, kind: EventKind, item: CallItem | None, answer: Answer | None, data: dict[str, Any]) -> Event:
+        context = self._context
+        event = Event(
+            kind=kind,
+            time=datetime.now(UTC),
+            run=context.run_id,
+            session=context.session_id,
+            host=_host(),
+            agent_path=context.agent_path,
+            user=context.user_id,
+            policy_id=self._policy_id,
+            turn=self._turn,
+            data=data,
+        )
+        if item is not None:
+            event.call_key, event.position = item.call_key, item.position
+            event.call_id, event.args_digest = item.call.id, item.digest
+        if answer is not None:
+            event.approver, event.approver_from = answer.approver, answer.approver_from
+        return event
+
+    def write(self) -> None:
+        """Append what is held."""
+        held, self._held = self._held, []
+        if held:
+            self._store.append(held)
+
+    def note(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
+        """Append an event now."""
+        self.hold(kind, item, answer, **data)
+        self.write()
+
+    def requested(self, item: CallItem) -> None:
+        """Hold the event of a call that the model wants."""
+        hints = item.hints
+        self.hold(
+            "requested",
+            item,
+            tool=item.call.name,
+            server=item.tool.server if item.tool is not None else None,
+            args=item.shown_args,
+            args_json=json.dumps(item.shown_args, ensure_ascii=False, sort_keys=True, default=repr),
+            masked=item.masked,
+            read_only=hints.read_only if hints else None,
+            destructive=hints.destructive if hints else None,
+            open_world=hints.open_world if hints else None,
+            hints_from=hints.source if hints else None,
+        )
+
+    def decided(self, item: CallItem, verdict: str, *, reason: str = "", stop: bool = False) -> None:
+        """Hold the event of a verdict."""
+        self.hold(
+            "decided",
+            item,
+            verdict=verdict,
+            decided_by=item.decided_by,
+            decided_kind=item.decided_kind,
+            reason=self.text(reason) or None,
+            stop=stop,
+            error=None if item.error is None else self.error(item.error),
+        )
+
+    def answered(self, item: CallItem, answer: Answer) -> None:
+        """Hold the event of an answer, and of the edit that came with it."""
+        decision = answer.decision
+        self.hold(
+            "answered",
+            item,
+            answer,
+            action=decision.action,
+            reason=self.text(decision.reason or "") or None,
+            stop=decision.stop,
+            answered_by=answer.answered_by,
+            via=answer.via,
+        )
+        if item.edited is not None:
+            self.hold("edited", item, answer, args=self.masked(item), original_args=item.shown_args)
+
+    def finished(self, item: CallItem, content: str, error: BaseException | None) -> None:
+        """Append the event of a call that has run. Of its result only the digest is kept."""
+        self.note(
+            "finished",
+            item,
+            outcome="ran" if error is None else "failed",
+            error=None if error is None else self.error(error),
+            result_digest=hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest(),
+        )
+
+    def masked(self, item: CallItem) -> Any:
+        """Return the arguments that will run, masked."""
+        return self._redactor.value(item.final.args, secret=item.tool.secret if item.tool is not None else ())
+
+    def text(self, text: str) -> str:
+        """Return a text, masked."""
+        return self._redactor.text(text)
+
+    def error(self, error: BaseException) -> str:
+        """Return an error in words, masked."""
+        return self._redactor.text(describe_error(error))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return ``Type: message``; an error whose message cannot be made is named by its type."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may do anything
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
