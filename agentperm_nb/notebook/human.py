@@ -114,7 +114,7 @@ class _Wait:
         self._prompt_after = prompt_after
         self._display_id = new_id("agentperm_nb")
         self._started = time.monotonic()
-        self._missing_said = self._prompted = False
+        self._shown = self._missing_said = self._prompted = False
 
     @property
     def done(self) -> bool:
@@ -133,7 +133,7 @@ class _Wait:
     def show(self) -> None:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.panel.model_id}
         bundle = {**self.waiting_bundle(), "application/vnd.jupyter.widget-view+json": view}
-        self._started = time.monotonic()
+        self._started, self._shown = time.monotonic(), True
         _display(bundle, self._display_id)
 
     def look(self) -> None:
@@ -168,7 +168,7 @@ class _Wait:
     def close(self, why: str) -> None:
         """Put the record in the place of the panel, and close the widget."""
         try:
-            _display(self.record(why), self._display_id, replace=True)
+            _display(self.record(why), self._display_id, replace=self._shown)
         finally:
             self.panel.finish()
 

@@ -1,0 +1,368 @@
+"""The person at the notebook, without a browser: who is asked how, and what the cell's output holds."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from typing import Any, Literal
+
+import anyio
+import pytest
+from waiting import lines, make_request, open_requests
+
+from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.requests import Approver, BlockingApprover
+from agentperm_nb.errors import DeliveryError, NoHumanError
+from agentperm_nb.notebook import human as human_module
+from agentperm_nb.notebook import kernel
+from agentperm_nb.notebook.human import NotebookHuman
+from agentperm_nb.notebook.kernel import FrontEnd
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class FakeNotebook:
+    """Stands for the kernel and the page: keeps what the cell shows, and says when clicks are brought."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, list[dict[str, Any]]] = {}
+        self.front = FrontEnd(True, True, "")
+        self.layout = True
+        self.bringing: list[str] = []
+        self.served: list[str] = []
+        self.on_step: Any = lambda: None
+
+    def display(self, bundle, display_id, *, replace=False):
+        assert replace == (display_id in self.outputs)
+        self.outputs.setdefault(display_id, []).append(dict(bundle))
+
+    def for_this_kernel(self):
+        if not self.layout:
+            raise DeliveryError("an unknown layout")
+        return self
+
+    def serve(self, comm_id):
+        self.served.append(comm_id)
+
+    @contextlib.asynccontextmanager
+    async def awaiting(self):
+        assert self.served
+        self.bringing.append("in")
+        try:
+            yield
+        finally:
+            self.bringing.append("out")
+
+    @contextlib.contextmanager
+    def blocking(self):
+        self.bringing.append("in")
+        try:
+            yield lambda seconds: self.on_step()
+        finally:
+            self.bringing.append("out")
+
+    @property
+    def main_output(self):
+        return next(iter(self.outputs.values()))
+
+    @property
+    def side_texts(self):
+        return [bundle["text/plain"] for shown in list(self.outputs.values())[1:] for bundle in shown]
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    fake = FakeNotebook()
+    monkeypatch.setattr(kernel, "front_end", lambda: fake.front)
+    monkeypatch.setattr(kernel.Delivery, "for_this_kernel", fake.for_this_kernel)
+    monkeypatch.setattr(human_module, "_display", fake.display)
+    return fake
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """A list of lines that are typed at text prompts; the prompts are kept in ``typed.prompts``."""
+
+    class Typed(list):
+        def __init__(self):
+            self.prompts: list[str] = []
+
+    lines_typed = Typed()
+
+    def read(prompt=""):
+        lines_typed.prompts.append(prompt)
+        if not lines_typed:
+            raise EOFError
+        return lines_typed.pop(0)
+
+    monkeypatch.setattr("builtins.input", read)
+    return lines_typed
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Everything that waited, as the module's own objects."""
+    made: list[Any] = []
+    original = human_module._Wait.__init__
+
+    def init(self, *args):
+        original(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(human_module._Wait, "__init__", init)
+    return made
+
+
+def answer(request, action="allow", **more):
+    the_desk.answer(request.id, Answer(ApprovalDecision(action, **more), approver="ada", via="panel"))
+
+
+async def review(*requests, **options):
+    return [item async for item in NotebookHuman(**options).areview(requests)]
+
+
+def test_it_is_an_approver_of_both_forms():
+    assert isinstance(NotebookHuman(), Approver)
+    assert isinstance(NotebookHuman(), BlockingApprover)
+    assert repr(NotebookHuman()) == "NotebookHuman()"
+    assert repr(NotebookHuman(prompt_after=2.5)) == "NotebookHuman(prompt_after=2.5)"
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [("8", TypeError), (True, TypeError), (-1, ValueError), (float("inf"), ValueError)]
+)
+def test_a_wrong_prompt_after_is_an_error_with_its_fix(value, error):
+    with pytest.raises(error, match="Fix: "):
+        NotebookHuman(prompt_after=value)
+
+
+def test_importing_it_loads_no_widgets():
+    code = (
+        "import agentperm_nb.notebook.human, sys; "
+        "print([name for name in ('IPython', 'ipywidgets', 'anywidget') if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_it_waits_until_all_requests_have_left_the_desk_and_yields_nothing(notebook):
+    first, second = make_request(), make_request()
+    open_requests(first, second)
+
+    async def main():
+        async with anyio.create_task_group() as tasks:
+
+            async def click():
+                answer(second)
+                await anyio.wait_all_tasks_blocked()
+                assert the_desk.is_open(first.id)
+                the_desk.withdraw(first.id, "the turn was stopped")
+
+            tasks.start_soon(click)
+            with anyio.fail_after(5):
+                assert await review(first, second) == []
+
+    anyio.run(main)
+    waiting, record = notebook.main_output
+    assert "Asked at" in waiting["text/plain"]
+    assert WIDGET in waiting
+    assert WIDGET not in record
+    assert record["text/plain"].startswith("Approvals: 1 of 2 calls approved")
+    assert "withdrawn: the turn was stopped" in record["text/plain"]
+    assert notebook.bringing == ["in", "out"]
+
+
+def test_a_cancelled_wait_leaves_a_record_and_approves_nothing(notebook, waits):
+    request = make_request()
+    changes = open_requests(request)
+
+    async def main():
+        with anyio.move_on_after(0.2):
+            await review(request)
+
+    anyio.run(main)
+    assert "not answered: the wait was cancelled" in notebook.main_output[-1]["text/plain"]
+    assert notebook.bringing == ["in", "out"]
+    assert waits[0].panel.comm is None
+    assert lines(changes) == []
+
+
+def test_nobody_can_answer_denies_at_once_with_cause_and_remedy(notebook):
+    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off. Name what may run.")
+    requests = [make_request(), make_request()]
+    changes = open_requests(*requests)
+    anyio.run(review, *requests)
+    reason = "Nobody can answer: allow_stdin is off. Name what may run."
+    assert lines(changes) == [f"answered deny reason={reason}"] * 2
+    assert {change.answer.answered_by for change in changes if change.answer} == {"nobody"}
+    assert notebook.outputs == {}
+
+
+def test_nobody_can_answer_denies_in_a_blocking_cell_too(notebook):
+    notebook.front = FrontEnd(False, False, "This code does not run in a Jupyter kernel.")
+    request = make_request()
+    changes = open_requests(request)
+    with NotebookHuman().attend([request]):
+        assert not the_desk.is_open(request.id)
+    assert "AllowByName" in changes[-1].answer.decision.reason
+
+
+def test_a_blocking_cell_serves_until_the_block_ends(notebook):
+    request = make_request()
+    changes = open_requests(request)
+    notebook.on_step = lambda: answer(request, "deny", reason="no")
+    with NotebookHuman().attend([request]) as serve:
+        assert the_desk.is_open(request.id)
+        serve(0.1)
+    assert lines(changes) == ["answered deny reason=no"]
+    assert "denied by ada" in notebook.main_output[-1]["text/plain"]
+    assert notebook.bringing == ["in", "out"]
+
+
+def test_an_interrupt_of_a_blocking_cell_gets_through_and_cleans_up(notebook, waits):
+    request = make_request()
+    open_requests(request)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    notebook.on_step = interrupt
+    with pytest.raises(KeyboardInterrupt), NotebookHuman().attend([request]) as serve:
+        serve(0.1)
+    assert "the wait was cancelled" in notebook.main_output[-1]["text/plain"]
+    assert notebook.bringing == ["in", "out"]
+    assert waits[0].panel.comm is None
+
+
+def test_without_a_greeting_the_question_is_put_as_text_on_a_worker_thread(notebook, typed):
+    typed += ["d", "by text"]
+    request = make_request()
+    changes = open_requests(request)
+    anyio.run(lambda: review(request, prompt_after=0))
+    assert lines(changes) == ["answered deny reason=by text"]
+    assert changes[-1].answer.via == "prompt"
+    assert "(prompt)" in notebook.main_output[-1]["text/plain"]
+
+
+def test_a_late_panel_answers_while_the_prompt_still_waits(notebook, monkeypatch):
+    request = make_request()
+    open_requests(request)
+    asked, go_on = threading.Event(), threading.Event()
+
+    def read(prompt=""):
+        asked.set()
+        go_on.wait(10)
+        return "a"
+
+    monkeypatch.setattr("builtins.input", read)
+
+    async def main():
+        async with anyio.create_task_group() as tasks:
+
+            async def click():
+                await anyio.to_thread.run_sync(asked.wait)
+                answer(request, "deny")
+
+            tasks.start_soon(click)
+            with anyio.fail_after(5):
+                await review(request, prompt_after=0)
+
+    try:
+        anyio.run(main)
+    finally:
+        go_on.set()
+    assert "denied by ada" in notebook.main_output[-1]["text/plain"]
+
+
+def test_in_a_blocking_cell_the_prompt_is_on_the_calling_thread(notebook, typed):
+    typed += ["a"]
+    request = make_request()
+    changes = open_requests(request)
+    with NotebookHuman(prompt_after=0).attend([request]) as serve:
+        serve(0.1)
+    assert lines(changes) == ["answered allow"]
+
+
+def test_a_panel_that_does_not_greet_is_said_to_be_missing_once_and_a_late_one_takes_it_back(
+    notebook, monkeypatch, waits
+):
+    request = make_request()
+    open_requests(request)
+    now = [100.0]
+    monkeypatch.setattr(human_module.time, "monotonic", lambda: now[0])
+    with NotebookHuman().attend([request]) as serve:
+        serve(0.1)
+        assert notebook.side_texts == []
+        now[0] += 3.1
+        serve(0.1)
+        serve(0.1)
+        assert len(notebook.side_texts) == 1
+        assert "pip install anywidget" in notebook.side_texts[0]
+        assert "In 5 s" in notebook.side_texts[0]
+        waits[0].panel._handle_custom_msg({"type": "hello"}, [])
+        now[0] += 60
+        serve(0.1)
+        assert "came on the screen" in notebook.side_texts[1]
+        answer(request)
+
+
+def test_a_kernel_that_cannot_bring_clicks_gets_the_prompt_at_once(notebook, typed):
+    notebook.layout = False
+    typed += ["a", "d", ""]
+    first, second = make_request(), make_request()
+    changes = open_requests(first, second)
+    anyio.run(review, first)
+    with NotebookHuman().attend([second]) as serve:
+        serve(0.1)
+    assert lines(changes) == ["answered allow", "answered deny"]
+
+
+def test_the_end_of_the_input_denies(notebook, typed):
+    request = make_request()
+    changes = open_requests(request)
+    anyio.run(lambda: review(request, prompt_after=0))
+    assert changes[-1].answer.decision.action == "deny"
+
+
+# Plain questions ------------------------------------------------------------------------------------------------------
+
+
+def reply(wait, **content):
+    wait.panel._handle_custom_msg({"type": "hello"}, [])
+    wait.panel._handle_custom_msg({"type": "reply", "id": wait._question.id, **content}, [])
+
+
+def test_a_plain_question_is_answered_in_the_panel(notebook, waits):
+    notebook.on_step = lambda: reply(waits[-1], choice=1)
+    assert NotebookHuman().ask(None, "Colour?", Literal["red", "green"]) == "green"
+    assert "Colour?: green" in notebook.main_output[-1]["text/plain"]
+
+
+def test_a_plain_question_is_awaited_too(notebook, waits):
+    async def main():
+        async with anyio.create_task_group() as tasks:
+
+            async def click():
+                await anyio.wait_all_tasks_blocked()
+                reply(waits[-1], text="because")
+
+            tasks.start_soon(click)
+            with anyio.fail_after(5):
+                return await NotebookHuman().aask(None, "Why?")
+
+    assert anyio.run(main) == "because"
+
+
+def test_a_plain_question_that_nobody_can_answer_is_an_error(notebook):
+    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.")
+    with pytest.raises(NoHumanError, match="allow_stdin"):
+        NotebookHuman().ask(None, "Go on?", bool)
+    with pytest.raises(TypeError, match="returns="):
+        NotebookHuman().ask(None, "Go on?", int)
+
+
+def test_a_plain_question_is_put_as_text_without_a_panel(notebook, typed):
+    typed += ["", "yes"]
+    assert NotebookHuman(prompt_after=0).ask(None, "Go on?", bool) is True
