@@ -44,6 +44,7 @@ class Import(NamedTuple):
     importer: str
     imported: str
     line: int
+    only_for_types: bool = False
 
     def __str__(self) -> str:
         return f"{self.importer} imports {self.imported} (line {self.line})"
@@ -51,12 +52,19 @@ class Import(NamedTuple):
 
 def _imports_of(module: str, tree: ast.Module, modules: set[str]) -> Iterator[Import]:
     """Every import of our own modules: at the top, inside functions, and for type checkers."""
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+        for outer in node.body
+        for inner in ast.walk(outer)
+    }
     package = module if MODULES.get(module, Path()).name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == PACKAGE:
-                    yield Import(module, alias.name, node.lineno)
+                    yield Import(module, alias.name, node.lineno, node in for_types)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -65,7 +73,7 @@ def _imports_of(module: str, tree: ast.Module, modules: set[str]) -> Iterator[Im
             if base.split(".")[0] == PACKAGE:
                 for alias in node.names:
                     inner = f"{base}.{alias.name}"
-                    yield Import(module, inner if inner in modules else base, node.lineno)
+                    yield Import(module, inner if inner in modules else base, node.lineno, node in for_types)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = ast.unparse(node.func)
             target = node.args[0].value
@@ -116,7 +124,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
     for found in IMPORTS:
         # A package that gathers its own modules' names, and one of them that imports a neighbour, make no circle.
-        if found.imported in MODULES and not found.importer.startswith(f"{found.imported}."):
+        inside = found.importer.startswith(f"{found.imported}.")
+        if found.imported in MODULES and not inside and not found.only_for_types:
             graph[found.importer].add(found.imported)
     try:
         TopologicalSorter(graph).prepare()
@@ -168,6 +177,8 @@ def _public_names(tree: ast.Module) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             defined.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in {"TypeVar", "ParamSpec"}:
+                continue
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             defined |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
         elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == PACKAGE):
