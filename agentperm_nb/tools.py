@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, overload
 
 from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import ToolInputError, fix_message
+from agentperm_nb.schemas import check_signature, checked_schema, is_plain, model_of, path_text, problem_text
 
 __all__ = ["Hints", "Tool", "as_tool", "as_tools", "tool"]
 
@@ -123,7 +125,7 @@ class Tool:
         self.secret = _checked_secret(name, secret)
         self.function = function
         self._hints_for = _checked_hints_for(name, hints_for)
-        self._given_schema = None if input_schema is None else _checked_schema(name, input_schema)
+        self._given_schema = None if input_schema is None else checked_schema(name, input_schema)
         if function is not None:
             if not callable(function):
                 raise TypeError(
@@ -134,7 +136,7 @@ class Tool:
                     )
                 )
             if input_schema is None:
-                _check_signature(name, function)
+                check_signature(name, function)
         elif type(self).run is Tool.run:
             raise TypeError(
                 fix_message(
@@ -159,7 +161,7 @@ class Tool:
             return self._given_schema
         if self.function is None:
             return {"type": "object", "properties": {}}
-        return _checked_schema(self.name, self._model.model_json_schema(by_alias=True))
+        return checked_schema(self.name, self._model.model_json_schema(by_alias=True))
 
     @cached_property
     def is_async(self) -> bool:
@@ -199,7 +201,7 @@ class Tool:
         A field is a path such as ``passengers[0].dob``; it is empty for the arguments as a whole.
         """
         found = sorted(self._validator.iter_errors(args), key=lambda error: [str(part) for part in error.absolute_path])
-        return [(_field(error.absolute_path), _problem(error)) for error in found]
+        return [(path_text(error.absolute_path), problem_text(error)) for error in found]
 
     def run(self, args: dict[str, Any]) -> Any:
         """Run the tool with arguments that fit its schema; for an async tool, return something to await.
@@ -225,13 +227,13 @@ class Tool:
     @cached_property
     def _model(self) -> Any:
         assert self.function is not None
-        return _model_of(self.name, self.function)
+        return model_of(self.name, self.function)
 
     @cached_property
     def _needs_conversion(self) -> bool:
         if self.function is None or self._given_schema is not None:
             return False
-        return any(not _is_plain(info.annotation) for info in self._model.model_fields.values())
+        return any(not is_plain(info.annotation) for info in self._model.model_fields.values())
 
     def _converted(self, args: dict[str, Any]) -> dict[str, Any]:
         """Turn JSON values into what the annotations ask for: dates, enums, dataclasses, models."""
@@ -240,9 +242,9 @@ class Tool:
         import pydantic
 
         try:
-            model = self._model.model_validate_json(_json(args), strict=True)
+            model = self._model.model_validate_json(json.dumps(args), strict=True)
         except pydantic.ValidationError as error:
-            lines = [f"{_field(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
+            lines = [f"{path_text(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
             raise ToolInputError("; ".join(lines)) from error
         extra = model.__pydantic_extra__ or {}
         return {
@@ -429,122 +431,3 @@ def _checked_hints_for(name: str, function: Any) -> Any:
             )
         )
     return function
-
-
-def _checked_schema(name: str, schema: object) -> dict[str, Any]:
-    import jsonschema
-
-    example = "{'type': 'object', 'properties': {'path': {'type': 'string'}}, 'required': ['path']}"
-    if not isinstance(schema, Mapping):
-        raise TypeError(
-            fix_message(f"the schema of {name} is not a dict (got: {type(schema).__name__})", "give a dict", example)
-        )
-    plain: dict[str, Any] = thaw(freeze(schema))
-    try:
-        jsonschema.validators.validator_for(plain, default=jsonschema.Draft202012Validator).check_schema(plain)
-    except jsonschema.SchemaError as error:
-        raise ValueError(
-            fix_message(
-                f"the schema of {name} is not a JSON Schema: {error.message} (at {error.json_path})",
-                "correct it there",
-                example,
-            )
-        ) from None
-    if plain.get("type", "object") != "object":
-        raise ValueError(
-            fix_message(
-                f"the schema of {name} is of type {plain['type']!r}", "describe an object: arguments by name", example
-            )
-        )
-    return plain
-
-
-def _check_signature(name: str, function: Callable[..., Any]) -> None:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        raise TypeError(
-            fix_message(
-                f"the function of {name} has no signature that can be read",
-                "give its schema",
-                f"Tool({name!r}, 'What it does.', {{'type': 'object', 'properties': {{}}}}, function=…)",
-            )
-        ) from None
-    for parameter in parameters:
-        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
-            raise TypeError(
-                fix_message(
-                    f"the function of {name} takes {parameter.name!r} by position only",
-                    "arguments are given by name: use ordinary parameters",
-                    f"def {name}(path: str, *, limit: int = 10): ...",
-                )
-            )
-
-
-def _model_of(name: str, function: Callable[..., Any]) -> Any:
-    """Return a pydantic model with one field a parameter; it makes the schema and converts the arguments."""
-    import pydantic
-
-    # What is wrapped is what has the annotations; eval_str reads the ones of "from __future__ import annotations".
-    signature = inspect.signature(function, eval_str=True)
-    fields: dict[str, Any] = {}
-    extra = "forbid"
-    for index, parameter in enumerate(signature.parameters.values()):
-        if parameter.kind is parameter.VAR_KEYWORD:
-            extra = "allow"
-            continue
-        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
-        default = ... if parameter.default is parameter.empty else parameter.default
-        # Fields get names of our own: a parameter may be called "json", "copy" or "_x".
-        fields[f"arg_{index}"] = (annotation, pydantic.Field(default, alias=parameter.name, title=None))
-    config = pydantic.ConfigDict(extra=extra, arbitrary_types_allowed=False, json_schema_extra=_tidy)  # type: ignore[typeddict-item]
-    try:
-        model = pydantic.create_model(name, __config__=config, **fields)
-        model.model_json_schema(by_alias=True)
-    except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
-        raise TypeError(
-            fix_message(
-                f"the signature of {name} has a type that JSON has no form for: {str(error).splitlines()[0]}",
-                "annotate with JSON types, dataclasses or models, or give input_schema=",
-                f"@tool\ndef {name}(path: str, limit: int = 10) -> str: ...",
-            )
-        ) from error
-    return model
-
-
-def _tidy(schema: dict[str, Any]) -> None:
-    schema.pop("title", None)
-    for described in schema.get("properties", {}).values():
-        described.pop("title", None)
-
-
-_PLAIN_TYPES = {str, int, float, bool, dict, list, type(None), Any, inspect.Parameter.empty}
-
-
-def _is_plain(annotation: Any) -> bool:
-    """Return whether a JSON value is already what the annotation asks for."""
-    from typing import get_args, get_origin
-
-    if annotation in _PLAIN_TYPES:
-        return True
-    return get_origin(annotation) in {dict, list} and all(_is_plain(part) for part in get_args(annotation))
-
-
-def _json(args: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(args)
-
-
-def _field(path: Iterable[Any]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
-
-
-def _problem(error: Any) -> str:
-    """Return a schema error in words, without repeating a long value."""
-    message: str = error.message
-    value = repr(error.instance)
-    return message.replace(value, f"{value[:80]}…", 1) if len(value) > 120 else message

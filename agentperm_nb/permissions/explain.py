@@ -79,7 +79,7 @@ def explanation_of(
         ),
     )
     verdict, reason = decision.verdict, redactor.text(getattr(decision.verdict, "reason", ""))
-    if isinstance(verdict, Ask) and problem:
+    if problem and not isinstance(verdict, Denied):
         return Explanation(shown, "input_error", decision.decided_by, problem, rows)
     if decision.kind == "unchecked":
         reason = "UNCHECKED: permissions=None switches the checks off"

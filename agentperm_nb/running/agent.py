@@ -13,24 +13,23 @@ from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest
-from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
-from agentperm_nb.permissions.deciding import Decision, PermissionList, adecide, decide
-from agentperm_nb.permissions.explain import Explanation, explanation_of
+from agentperm_nb.permissions.deciding import PermissionList
+from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.verdicts import Ask
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.card import AgentCard, rows
 from agentperm_nb.running.driving import Steps, adrive, drive
 from agentperm_nb.running.effects import Effect, Message
-from agentperm_nb.running.engine import AUTO, Engine, TurnSteps
+from agentperm_nb.running.engine import AUTO, Engine
+from agentperm_nb.running.explaining import call_of, explain_call
 from agentperm_nb.running.formats import Reply, read_reply, tool_specs
-from agentperm_nb.running.items import CallItem
-from agentperm_nb.running.nesting import Level, effective, levels_above
+from agentperm_nb.running.nesting import Level, check_human, effective, levels_above
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.state import CallResult, State
+from agentperm_nb.running.steps import TurnSteps
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 from agentperm_nb.tools import Tool, as_tools
 
@@ -272,24 +271,8 @@ class Agent:
             TypeError: It is none of these, or the arguments were given twice.
             Exception: Whatever a permission raised.
         """
-        call = _call_of(tool, args, kwargs)
-        above = levels_above.get()
-        permissions = effective(self._engine.own, given=self._given, above=above)
-        found = self._engine.tools.get(call.name)
-        item = CallItem(call, "", 0, found, self._engine.redactor)
-        problem = item.problem or ""
-        decision: Decision | None = None
-        if found is None:
-            problem = (
-                problem or f"unknown tool {call.name!r}. Available tools: {', '.join(self._engine.tools) or '(none)'}"
-            )
-        elif not problem:
-            decision = _decide_here(permissions, self._state, call, found)
-            problem = "; ".join(f"{field}: {text}" if field else text for field, text in found.check_args(call.args))
-        secret = found.secret if found is not None else frozenset[str]()
-        return explanation_of(
-            permissions, call, decision, problem=problem, redactor=self._engine.redactor, secret=secret
-        )
+        permissions = effective(self._engine.own, given=self._given, above=levels_above.get())
+        return explain_call(self._engine, permissions, self._state, call_of(tool, args, kwargs))
 
     # ------------------------------------------------------------------ how
 
@@ -326,7 +309,7 @@ class Agent:
         engine, above = self._engine, levels_above.get()
         context = self._context(user, session, metadata, state)
         permissions = effective(engine.own, given=self._given, above=above)
-        engine.check_human(permissions, above)
+        check_human(permissions, engine, above)
         with self._lock:
             state.turn += 1
             number = state.turn
@@ -387,49 +370,3 @@ def _policy_id(permissions: PermissionList) -> str:
     if permissions.unchecked:
         return "unchecked"
     return "policy_" + hashlib.sha256(json.dumps(permissions.names).encode()).hexdigest()[:12]
-
-
-def _call_of(tool: Any, args: Mapping[str, Any] | None, kwargs: dict[str, Any]) -> ToolCall:
-    example = "agent.explain('write_file', path='notes.txt')"
-    if args is not None and kwargs:
-        raise TypeError(fix_message("the arguments were given twice", "give args= or keywords", example))
-    given = args if args is not None else kwargs
-    if isinstance(tool, ToolCall) and not given:
-        return tool
-    if isinstance(tool, Mapping) and not given and isinstance(tool.get("name"), str):
-        arguments = next((tool[key] for key in ("args", "input", "arguments") if key in tool), {})
-        return ToolCall(tool["name"], arguments)
-    if isinstance(tool, Tool):
-        return ToolCall(tool.name, given)
-    if isinstance(tool, str):
-        return ToolCall(tool, given)
-    raise TypeError(
-        fix_message(f"explain takes the name of a tool, or a ToolCall (got: {tool!r})", "give the name", example)
-    )
-
-
-def _decide_here(permissions: PermissionList, state: State, call: ToolCall, tool: Tool) -> Decision:
-    """Decide without asking anybody, also where a permission checks only asynchronously."""
-    asked = Ask("would be asked")
-    if all(type(item).check is not Permission.check for item, _ in permissions.order):
-        return decide(permissions, state, call, tool, stand_in=asked)
-    found: list[Decision | BaseException] = []
-
-    async def work() -> Decision:
-        return await adecide(permissions, state, call, tool, stand_in=asked)
-
-    def run() -> None:
-        import anyio
-
-        try:
-            found.append(anyio.run(work))
-        except BaseException as error:  # noqa: BLE001 - raised again on the calling thread
-            found.append(error)
-
-    thread = threading.Thread(target=run, name="agentperm-explain")
-    thread.start()
-    thread.join()
-    outcome = found[0]
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentperm_nb.approvals.approvers import HumanApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
@@ -27,12 +27,10 @@ from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.render import flags
 from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.ledger import Ledger
 from agentperm_nb.running.nesting import writer_of
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.tools import Hints
-
-if TYPE_CHECKING:
-    from agentperm_nb.running.engine import TurnSteps
 
 __all__ = ["ask_people"]
 
@@ -41,7 +39,7 @@ DECLINED_STOP = "The user declined this call. Wait for their next message."
 EXPIRED = "Nobody answered in time, so this call was not run."
 
 
-def ask_people(turn: TurnSteps) -> Generator[Effect, Any, None]:
+def ask_people(turn: Ledger) -> Generator[Effect, Any, None]:
     """Put the calls that are asked about to their approvers, and act on the answers."""
     waiting = [item for item in turn.items if item.result is None and not item.may_run]
     if waiting:
@@ -49,7 +47,7 @@ def ask_people(turn: TurnSteps) -> Generator[Effect, Any, None]:
 
 
 class _Asking:
-    def __init__(self, turn: TurnSteps, waiting: list[CallItem]) -> None:
+    def __init__(self, turn: Ledger, waiting: list[CallItem]) -> None:
         self.turn, self.engine, self.recorder = turn, turn.engine, turn.recorder
         self.waiting = waiting
         self.open: dict[str, CallItem] = {}

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from agentperm_nb.errors import NoHumanError, fix_message
+from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.running.engine import Engine
 
-if TYPE_CHECKING:
-    from agentperm_nb.running.engine import Engine
-
-__all__ = ["Level", "effective", "levels_above", "writer_of"]
+__all__ = ["Level", "check_human", "effective", "levels_above", "writer_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +55,19 @@ def writer_of(permission: Permission | None, engine: Engine, above: tuple[Level,
         if any(item is permission for item in level.engine.own.items):
             return level.engine
     return engine
+
+
+def check_human(permissions: PermissionList, engine: Engine, above: tuple[Level, ...]) -> None:
+    """Raise NoHumanError when a list needs a person and there is nobody on purpose."""
+    for permission, name in permissions.order:
+        if not isinstance(permission, DecideByHuman) or permission.human is not None:
+            continue
+        writer = writer_of(permission, engine, above)
+        if writer.human is None and writer.handler is None:
+            raise NoHumanError(
+                fix_message(
+                    f"{name} in permissions= asks the Agent's human, and the agent was made with human=None",
+                    "give a human or an approval_handler, or decide without a person",
+                    "Agent(tools, permissions=[AllowByReadOnly()], human=None)",
+                )
+            )

@@ -1,0 +1,81 @@
+"""Explaining a call of an agent: who would decide, and why."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.deciding import Decision, PermissionList, adecide, decide
+from agentperm_nb.permissions.explain import Explanation, explanation_of
+from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.verdicts import Ask
+from agentperm_nb.running.engine import Engine
+from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.state import State
+from agentperm_nb.tools import Tool
+
+__all__ = ["call_of", "explain_call"]
+
+
+def explain_call(engine: Engine, permissions: PermissionList, state: State, call: ToolCall) -> Explanation:
+    """Return who would decide a call and why; nobody is asked and nothing runs."""
+    found = engine.tools.get(call.name)
+    problem = CallItem(call, "", 0, found, engine.redactor).problem or ""
+    decision: Decision | None = None
+    if found is None:
+        problem = problem or f"unknown tool {call.name!r}. Available tools: {', '.join(engine.tools) or '(none)'}"
+    elif not problem:
+        decision = _decide_here(permissions, state, call, found)
+        problem = "; ".join(f"{field}: {text}" if field else text for field, text in found.check_args(call.args))
+    secret = found.secret if found is not None else frozenset[str]()
+    return explanation_of(permissions, call, decision, problem=problem, redactor=engine.redactor, secret=secret)
+
+
+def call_of(tool: Any, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> ToolCall:
+    """Return the call that is asked about; see `Agent.explain`."""
+    example = "agent.explain('write_file', path='notes.txt')"
+    if args is not None and kwargs:
+        raise TypeError(fix_message("the arguments were given twice", "give args= or keywords", example))
+    given = args if args is not None else kwargs
+    if isinstance(tool, ToolCall) and not given:
+        return tool
+    if isinstance(tool, Mapping) and not given and isinstance(tool.get("name"), str):
+        arguments: Any = next((tool[key] for key in ("args", "input", "arguments") if key in tool), {})
+        return ToolCall(tool["name"], arguments)
+    if isinstance(tool, Tool):
+        return ToolCall(tool.name, given)
+    if isinstance(tool, str):
+        return ToolCall(tool, given)
+    raise TypeError(
+        fix_message(f"explain takes the name of a tool, or a ToolCall (got: {tool!r})", "give the name", example)
+    )
+
+
+def _decide_here(permissions: PermissionList, state: State, call: ToolCall, tool: Tool) -> Decision:
+    """Decide without asking anybody, also where a permission checks only asynchronously."""
+    asked = Ask("would be asked")
+    if all(type(item).check is not Permission.check for item, _ in permissions.order):
+        return decide(permissions, state, call, tool, stand_in=asked)
+    found: list[Decision | BaseException] = []
+
+    async def work() -> Decision:
+        return await adecide(permissions, state, call, tool, stand_in=asked)
+
+    def run() -> None:
+        import anyio
+
+        try:
+            found.append(anyio.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again on the calling thread
+            found.append(error)
+
+    thread = threading.Thread(target=run, name="agentperm-explain")
+    thread.start()
+    thread.join()
+    outcome = found[0]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome

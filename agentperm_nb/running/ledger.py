@@ -1,0 +1,176 @@
+"""The calls of the turn in hand: what has been decided about each, and its result.
+
+1. A call gets one result: allowed and run, denied, cancelled, or an input error.
+2. A denial with ``stop=True`` ends the turn as one step: this call denied, all others that have no result cancelled,
+   approved ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.context import RunContext
+from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
+from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
+from agentperm_nb.running.effects import Effect, Message
+from agentperm_nb.running.engine import Engine
+from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.nesting import Level
+from agentperm_nb.running.recording import Recorder, describe_error
+from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
+
+__all__ = ["INTERRUPTED", "STOPPED", "Ledger"]
+
+STOPPED = "(not run: the user stopped this turn)"
+INTERRUPTED = "(interrupted by user)"
+
+
+class Ledger:
+    """One turn of an agent.
+
+    Args:
+        engine: What the agent's turns share.
+        context: The run that the turn belongs to.
+        state: Its state.
+        turn: Number of the turn in the run.
+        calls: The calls, in request order.
+        post: Puts a message into the driver's mailbox; may be called from any thread.
+        permissions: The list that decides: the agent's own, below the denies of the runs above.
+        above: The runs above.
+        prepare: Called in the context in which a tool runs, before it does.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        context: RunContext,
+        state: State,
+        turn: int,
+        calls: Iterable[ToolCall],
+        post: Callable[[Message], None],
+        *,
+        permissions: PermissionList,
+        above: tuple[Level, ...],
+        prepare: Callable[[], None],
+    ) -> None:
+        self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
+        self.permissions, self.above, self.prepare = permissions, above, prepare
+        self.recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
+        self.items = [
+            CallItem(
+                call, f"{context.run_id}/{turn}/{position}", position, engine.tools.get(call.name), engine.redactor
+            )
+            for position, call in enumerate(calls)
+        ]
+        self.stopped: StoppedByPermission | None = None
+        self.awaited = False
+        """Whether an answer has been awaited in this turn."""
+        self.deciding: CallItem | None = None
+
+    # ------------------------------------------------------------------ asking the permissions
+
+    def decide_again(self, item: CallItem) -> Generator[Effect, Any, Decision]:
+        """Ask the whole order about the call as it would run, without asking a person."""
+        assert item.tool is not None
+        self.deciding = item
+        generator = deciding(self.permissions, self.state, item.final, item.tool)
+        current = settle(generator)
+        while True:
+            current = yield from self.until_a_person(generator, current)
+            if isinstance(current, Decision):
+                self.deciding = None
+                return current
+            current = resume(generator, Ask("a person has been asked"))
+
+    def until_a_person(
+        self, generator: Generator[Check, Verdict | None, Decision], current: Decision | Check
+    ) -> Generator[Effect, Any, Decision | Check]:
+        """Go on until there is a decision, or a permission whose asking puts a question to a person."""
+        while isinstance(current, Check) and not current.asks_person:
+            current = yield from self.performed(generator, current)
+        return current
+
+    @staticmethod
+    def performed(
+        generator: Generator[Check, Verdict | None, Decision], check: Check
+    ) -> Generator[Effect, Any, Decision | Check]:
+        """Let the driver ask a permission, and go on with what it said."""
+        try:
+            verdict = yield check
+        except Exception as error:  # noqa: BLE001 - thrown into the generator, which knows what it means
+            return resume_error(generator, error)
+        return resume(generator, verdict)
+
+    # ------------------------------------------------------------------ results
+
+    def allow(self, item: CallItem) -> None:
+        """Let a call run, once all of the turn are decided."""
+        item.may_run = True
+        item.finished_before = self.engine.finished
+        item.decided_digest = digest(item.final.name, item.final.args)
+        self.recorder.decided(item, "allowed", reason=item.reason if item.asked else "")
+
+    def deny(self, item: CallItem, verdict: Denied) -> None:
+        """Refuse a call; with ``stop``, end the turn."""
+        item.may_run = False
+        item.reason = verdict.reason
+        self.recorder.decided(item, "denied", reason=verdict.reason, stop=verdict.stop)
+        self.close(item, ToolOutcomeKind.DENIED, verdict.reason, "denied", error=item.error)
+        if not verdict.stop:
+            return
+        self.stopped = StoppedByPermission(item.call, item.decided_by or "")
+        self.state.stopped = self.stopped
+        for other in self.items:
+            if other.result is None:
+                other.decided_by = item.decided_by
+                self.cancel(other, STOPPED)
+
+    def refuse_input(self, item: CallItem, problem: str) -> None:
+        """Answer a call that cannot run because of its arguments."""
+        item.may_run = False
+        item.decided_by, item.decided_kind, item.reason = None, "schema", problem
+        self.recorder.decided(item, "input_error", reason=problem)
+        self.close(item, ToolOutcomeKind.INPUT_ERROR, f"(input error: {problem})", "input_error")
+
+    def cancel(self, item: CallItem, why: str, kind: ToolOutcomeKind = ToolOutcomeKind.CANCELLED) -> None:
+        """End a call that nobody denied and that will not run."""
+        item.may_run, item.reason = False, why
+        self.recorder.hold("cancelled", item, reason=why)
+        self.close(item, kind, why, "cancelled")
+
+    def close(
+        self,
+        item: CallItem,
+        kind: ToolOutcomeKind,
+        content: str,
+        verdict: str,
+        *,
+        error: BaseException | None = None,
+        value: Any = None,
+    ) -> None:
+        """Give a call its result."""
+        item.result = CallResult(
+            call=item.call,
+            call_key=item.call_key,
+            outcome=ToolOutcome(kind, error, item.decided_by),
+            content=content,
+            verdict=verdict,
+            decided_kind=item.decided_kind,
+            answered_by=item.answer.answered_by if item.answer is not None else None,
+            reason=item.reason,
+            args_run=item.edited.args if item.edited is not None else None,
+            value=value,
+        )
+        self.state.history.append(item.result)
+        for index, pending in enumerate(self.state.pending_calls):
+            if pending is item.call:
+                del self.state.pending_calls[index]
+                break
+
+    def undecided(self, item: CallItem, error: Exception) -> None:
+        """Record a call that a permission could not decide because it raised."""
+        notes = "; ".join(getattr(error, "__notes__", ()))
+        item.decided_by, item.decided_kind, item.error = None, "nobody", error
+        self.deny(item, Denied(f"could not be decided: {describe_error(error)}" + (f" ({notes})" if notes else "")))

@@ -1,0 +1,240 @@
+"""A turn, step by step: the law, written once.
+
+For each call of a turn, in request order, before any tool runs:
+
+1. An unknown tool, or arguments that are not a JSON object: an input error. Nobody is asked.
+2. The permissions, in the order of `permissions.deciding`. All rules of a turn are asked before any person is.
+3. Not denied: arguments that do not fit the tool's schema are an input error now, so a person is never shown a call
+   that cannot run.
+4. Asked about: a remembered answer, else the approver (`running.asking`). The requests of a turn are put to their
+   approvers together; nothing runs until every one is answered. Only an explicit allow allows.
+5. A denial with ``stop=True`` ends the turn as one step: this call denied, all others that have no result cancelled,
+   approved ones too, and nothing of the turn runs.
+6. If an answer was awaited in the turn, or another call has finished since, the order is asked once more just before a
+   call starts, without asking anybody, and the tool must still be there. What runs is what was decided about.
+
+`TurnSteps.steps` is a generator: it yields what its driver has to do (`running.effects`) and holds everything else. Two
+drivers serve it (`running.driving`), one on a thread and one on an event loop, so both decide the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import Any
+
+from agentperm_nb.calls import digest
+from agentperm_nb.errors import ToolError, ToolInputError, warn_user
+from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.running.asking import ask_people
+from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
+from agentperm_nb.running.engine import KEPT
+from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.ledger import INTERRUPTED, Ledger
+from agentperm_nb.running.recording import describe_error
+from agentperm_nb.running.state import CallResult, ToolOutcomeKind, result_text
+
+__all__ = ["TurnSteps"]
+
+_AT_ONCE = 32  # sync tools that run at the same time, each on a thread
+
+
+class TurnSteps(Ledger):
+    """One turn of an agent: decides and runs its calls."""
+
+    def steps(self) -> Generator[Effect, Any, tuple[CallResult, ...]]:
+        """Decide and run the calls; return a result for each, in request order.
+
+        Raises:
+            Exception: Whatever a permission or a classic Human raised. Then nothing more of the turn starts.
+        """
+        self.state.pending_calls.extend(item.call for item in self.items)
+        try:
+            yield from self._apply_rules()
+            yield from self._let_ask()
+            yield from ask_people(self)
+            yield from self._run_calls()
+            self.recorder.write()
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        return tuple(item.result for item in self.items if item.result is not None)
+
+    # ------------------------------------------------------------------ deciding
+
+    def _apply_rules(self) -> Generator[Effect, Any, None]:
+        for item in self.items:
+            self.recorder.requested(item)
+            problem = item.problem
+            if problem is None and item.tool is None:
+                available = ", ".join(self.engine.tools) or "(none)"
+                problem = f"unknown tool {item.call.name!r}. Available tools: {available}"
+            if problem is not None:
+                self.refuse_input(item, problem)
+        for item in self.items:
+            if self.stopped is not None:
+                break
+            if item.result is None and item.tool is not None:
+                self.deciding = item
+                generator = deciding(self.permissions, self.state, item.call, item.tool)
+                current = yield from self.until_a_person(generator, settle(generator))
+                if isinstance(current, Check):
+                    item.parked = (generator, current)
+                else:
+                    self._apply(item, current)
+        self.deciding = None
+        self.recorder.write()
+
+    def _let_ask(self) -> Generator[Effect, Any, None]:
+        """Let the permissions that ask a person by themselves do so, one after the other."""
+        for item in self.items:
+            if item.parked is None or item.result is not None:
+                continue
+            generator, current = item.parked
+            item.parked, self.deciding = None, item
+            self.awaited = item.asked = True
+            result: Decision | Check = current
+            while isinstance(result, Check):
+                asking = result.permission
+                item.rule = next(name for other, name in self.permissions.order if other is asking)
+                self.recorder.note("asked", item, rule=item.rule, reason=None)
+                result = yield from self.performed(generator, result)
+                result = yield from self.until_a_person(generator, result)
+            self._apply(item, result)
+            self.recorder.write()
+        self.deciding = None
+
+    def _apply(self, item: CallItem, decision: Decision) -> None:
+        """Act on what the rules came to."""
+        assert item.tool is not None
+        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+        verdict = decision.verdict
+        if isinstance(verdict, Denied):
+            self.deny(item, verdict)
+            if decision.kind == "nobody":
+                warn_user(
+                    f"No permission allowed or denied the call to {item.call.name}, so it was denied. To allow every "
+                    "call no permission denies, put AllowByDefault() at the end of permissions="
+                )
+            return
+        problems = item.tool.check_args(item.call.args)
+        if problems:
+            self.refuse_input(item, "; ".join(f"{name}: {text}" if name else text for name, text in problems))
+        elif isinstance(verdict, Ask):
+            item.rule, item.reason = decision.decided_by or "", verdict.reason
+            item.request_permission = decision.permission
+        elif isinstance(verdict, Allowed):
+            self.allow(item)
+
+    # ------------------------------------------------------------------ running
+
+    def _run_calls(self) -> Generator[Effect, Any, None]:
+        ready = [item for item in self.items if item.may_run]
+        together = deque(item for item in ready if item.tool is not None and item.tool.parallel)
+        alone = deque(item for item in ready if item.tool is not None and not item.tool.parallel)
+        running, on_threads = 0, 0
+        failure: Exception | None = None
+        while True:
+            while failure is None and self.stopped is None:
+                queue = together or (alone if running == 0 else None)
+                if not queue or (on_threads >= _AT_ONCE and not _is_async(queue[0])):
+                    break
+                item = queue.popleft()
+                try:
+                    still = yield from self._still_allowed(item)
+                except Exception as error:  # noqa: BLE001 - raised again below, when what runs has finished
+                    self.undecided(item, error)
+                    failure = error
+                    break
+                if still:
+                    item.started = True
+                    self.recorder.note("started", item)
+                    running, on_threads = running + 1, on_threads + (not _is_async(item))
+                    yield Start(item, self.prepare)
+            if running == 0:
+                break
+            message = yield Wait()
+            if isinstance(message, ToolDone):
+                running, on_threads = running - 1, on_threads - (not _is_async(message.item))
+                self._finish(message)
+        if failure is not None:
+            raise failure
+
+    def _still_allowed(self, item: CallItem) -> Generator[Effect, Any, bool]:
+        """Look once more, just before a call starts."""
+        if self.engine.tools.get(item.final.name) is not item.tool:
+            item.decided_by, item.decided_kind = None, "nobody"
+            self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
+            return False
+        if digest(item.final.name, item.final.args) != item.decided_digest:
+            item.decided_by, item.decided_kind = None, "nobody"
+            self.deny(item, Denied("the arguments were changed after the call was decided"))
+            return False
+        if not self.awaited and self.engine.finished == item.finished_before:
+            return True
+        decision = yield from self.decide_again(item)
+        verdict = decision.verdict
+        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked):
+            return True
+        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+        if isinstance(verdict, Ask):
+            verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")
+        assert isinstance(verdict, Denied)
+        self.deny(item, verdict)
+        return False
+
+    def _finish(self, done: ToolDone) -> None:
+        item, error = done.item, done.error
+        self.engine.finished += 1
+        self.engine.ran[item.decided_digest] = datetime.now(UTC)
+        self.engine.ran.move_to_end(item.decided_digest)
+        if len(self.engine.ran) > KEPT:
+            self.engine.ran.popitem(last=False)
+        if error is None:
+            kind, content = ToolOutcomeKind.DONE, result_text(done.value)
+        elif isinstance(error, ToolInputError):
+            kind, content = ToolOutcomeKind.INPUT_ERROR, f"(input error: {error})"
+        elif isinstance(error, ToolError):
+            kind, content = ToolOutcomeKind.ERROR, str(error)
+        else:
+            kind, content = ToolOutcomeKind.ERROR, describe_error(error)
+        self.recorder.finished(item, content, error)
+        self.close(item, kind, self._notice(item) + content, "allowed", error=error, value=done.value)
+
+    def _notice(self, item: CallItem) -> str:
+        """Tell the model that a reviewer changed what it asked for."""
+        if item.edited is None:
+            return ""
+        before, after = item.call.args, item.edited.args
+        names = [
+            name
+            for name in {**before, **after}
+            if name not in before or name not in after or before[name] != after[name]
+        ]
+        secret = item.tool.secret if item.tool is not None else ()
+        ran = self.engine.redactor.call(item.edited, secret)
+        return f"[A reviewer changed {', '.join(names) or 'nothing'} before this call ran. It ran as {ran}.]\n"
+
+    # ------------------------------------------------------------------ ending early
+
+    def _abandon(self, error: BaseException) -> None:
+        """Close what is open: an exception, an interrupt or a cancellation ends the turn."""
+        if isinstance(error, Exception) and self.deciding is not None and self.deciding.result is None:
+            self.undecided(self.deciding, error)
+        for item in self.items:
+            if item.result is not None:
+                continue
+            if item.started:
+                self.recorder.hold("lost", item, reason=INTERRUPTED)
+                self.close(item, ToolOutcomeKind.INTERRUPTED, INTERRUPTED, "allowed")
+            elif isinstance(error, Exception):
+                self.cancel(item, f"(aborted: {type(error).__name__})", ToolOutcomeKind.ABORTED)
+            else:
+                self.cancel(item, INTERRUPTED, ToolOutcomeKind.INTERRUPTED)
+        self.recorder.write()
+
+
+def _is_async(item: CallItem) -> bool:
+    return item.tool is not None and item.tool.is_async

@@ -1,0 +1,135 @@
+"""JSON Schemas of arguments: checked, made from a function's signature, and their errors in words.
+
+pydantic makes a schema from a signature and turns JSON values into what the annotations ask for; jsonschema checks
+arguments against any schema, those that a server sends too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_args, get_origin
+
+from agentperm_nb.calls import freeze, thaw
+from agentperm_nb.errors import fix_message
+
+__all__ = ["check_signature", "checked_schema", "is_plain", "model_of", "path_text", "problem_text"]
+
+
+def checked_schema(name: str, schema: object) -> dict[str, Any]:
+    """Return a plain copy of the schema of a tool's arguments.
+
+    Raises:
+        TypeError: It is not a mapping.
+        ValueError: It is not a JSON Schema, or not one of an object.
+    """
+    import jsonschema
+
+    example = "{'type': 'object', 'properties': {'path': {'type': 'string'}}, 'required': ['path']}"
+    if not isinstance(schema, Mapping):
+        raise TypeError(
+            fix_message(f"the schema of {name} is not a dict (got: {type(schema).__name__})", "give a dict", example)
+        )
+    plain: dict[str, Any] = thaw(freeze(schema))
+    try:
+        jsonschema.validators.validator_for(plain, default=jsonschema.Draft202012Validator).check_schema(plain)
+    except jsonschema.SchemaError as error:
+        raise ValueError(
+            fix_message(
+                f"the schema of {name} is not a JSON Schema: {error.message} (at {error.json_path})",
+                "correct it there",
+                example,
+            )
+        ) from None
+    if plain.get("type", "object") != "object":
+        raise ValueError(
+            fix_message(
+                f"the schema of {name} is of type {plain['type']!r}", "describe an object: arguments by name", example
+            )
+        )
+    return plain
+
+
+def check_signature(name: str, function: Callable[..., Any]) -> None:
+    """Raise a TypeError unless the function can be called with arguments by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        raise TypeError(
+            fix_message(
+                f"the function of {name} has no signature that can be read",
+                "give its schema",
+                f"Tool({name!r}, 'What it does.', {{'type': 'object', 'properties': {{}}}}, function=…)",
+            )
+        ) from None
+    for parameter in parameters:
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
+            raise TypeError(
+                fix_message(
+                    f"the function of {name} takes {parameter.name!r} by position only",
+                    "arguments are given by name: use ordinary parameters",
+                    f"def {name}(path: str, *, limit: int = 10): ...",
+                )
+            )
+
+
+def model_of(name: str, function: Callable[..., Any]) -> Any:
+    """Return a pydantic model with one field a parameter; it makes the schema and converts the arguments."""
+    import pydantic
+
+    # What is wrapped is what has the annotations; eval_str reads the ones of "from __future__ import annotations".
+    signature = inspect.signature(function, eval_str=True)
+    fields: dict[str, Any] = {}
+    extra = "forbid"
+    for index, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind is parameter.VAR_KEYWORD:
+            extra = "allow"
+            continue
+        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
+        default = ... if parameter.default is parameter.empty else parameter.default
+        # Fields get names of our own: a parameter may be called "json", "copy" or "_x".
+        fields[f"arg_{index}"] = (annotation, pydantic.Field(default, alias=parameter.name, title=None))
+    config = pydantic.ConfigDict(extra=extra, arbitrary_types_allowed=False, json_schema_extra=_tidy)  # type: ignore[typeddict-item]
+    try:
+        model = pydantic.create_model(name, __config__=config, **fields)
+        model.model_json_schema(by_alias=True)
+    except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
+        raise TypeError(
+            fix_message(
+                f"the signature of {name} has a type that JSON has no form for: {str(error).splitlines()[0]}",
+                "annotate with JSON types, dataclasses or models, or give input_schema=",
+                f"@tool\ndef {name}(path: str, limit: int = 10) -> str: ...",
+            )
+        ) from error
+    return model
+
+
+def _tidy(schema: dict[str, Any]) -> None:
+    schema.pop("title", None)
+    for described in schema.get("properties", {}).values():
+        described.pop("title", None)
+
+
+_PLAIN_TYPES = {str, int, float, bool, dict, list, type(None), Any, inspect.Parameter.empty}
+
+
+def is_plain(annotation: Any) -> bool:
+    """Return whether a JSON value is already what the annotation asks for."""
+    if annotation in _PLAIN_TYPES:
+        return True
+    return get_origin(annotation) in {dict, list} and all(is_plain(part) for part in get_args(annotation))
+
+
+def path_text(path: Iterable[Any]) -> str:
+    """Return a path into the arguments as text, such as ``passengers[0].dob``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def problem_text(error: Any) -> str:
+    """Return a schema error in words, without repeating a long value."""
+    message: str = error.message
+    value = repr(error.instance)
+    return message.replace(value, f"{value[:80]}…", 1) if len(value) > 120 else message
