@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb import human as _human
 from agentperm_nb.analysis.log import Log
 from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, PermissionResult, Scope
-from agentperm_nb.approvals.prompt import TextApprover
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
 from agentperm_nb.audit.store import MemoryStore
 from agentperm_nb.calls import ToolCall, format_call, thaw
@@ -31,7 +30,6 @@ from agentperm_nb.errors import (
     ToolInputError,
 )
 from agentperm_nb.human import Human, parse_answer
-from agentperm_nb.notebook.human import NotebookHuman
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
@@ -41,6 +39,10 @@ from agentperm_nb.running.agent import Agent
 from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 from agentperm_nb.tools import Hints, Tool, tool
+
+if TYPE_CHECKING:
+    from agentperm_nb.approvals.prompt import TextApprover
+    from agentperm_nb.notebook.human import NotebookHuman
 
 __all__ = [
     "Agent",
@@ -114,12 +116,29 @@ def _human_here() -> Any:
 
 @cache
 def _panel() -> NotebookHuman:
+    from agentperm_nb.notebook.human import NotebookHuman
+
     return NotebookHuman()
 
 
 @cache
 def _prompt() -> TextApprover:
+    from agentperm_nb.approvals.prompt import TextApprover
+
     return TextApprover()
+
+
+def __getattr__(name: str) -> Any:
+    # The two front ends are loaded by those who meet a person: a scheduled run never pays for them.
+    if name == "NotebookHuman":
+        from agentperm_nb.notebook.human import NotebookHuman
+
+        return NotebookHuman
+    if name == "TextApprover":
+        from agentperm_nb.approvals.prompt import TextApprover
+
+        return TextApprover
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _human.set_default(_human_here)

@@ -8,9 +8,7 @@ name.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -56,7 +54,7 @@ def running_in(context: RunContext) -> Iterator[None]:
 
 def new_id(prefix: str) -> str:
     """Return a short random id such as ``run_3fa9c1d20b7e``."""
-    return f"{prefix}_{secrets.token_hex(6)}"
+    return f"{prefix}_{os.urandom(6).hex()}"
 
 
 _sessions: dict[int, str] = {}
@@ -70,6 +68,8 @@ def session_id() -> str:
 @cache
 def who() -> tuple[str, str]:
     """Return (name, where it came from) of the person at this kernel, from JupyterHub or the login."""
+    import getpass
+
     hub = os.environ.get("JUPYTERHUB_USER")
     if hub:
         return hub, "JUPYTERHUB_USER"

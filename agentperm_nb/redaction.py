@@ -66,43 +66,35 @@ def is_secret_name(name: str) -> bool:
     )
 
 
+# Texts, not compiled patterns: importing the package costs everybody, and `re` keeps what it has compiled.
 _SHAPES = [
-    re.compile(
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
-        re.S,
-    ),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,3}"),  # JWT and JWE
-    re.compile(r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin)[-_A-Za-z0-9]{3,}"),
-    re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"),
-    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})"),
-    re.compile(r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b"),
-    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{8,}|\bxapp-[A-Za-z0-9-]{8,}"),
-    re.compile(r"\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{16,}"),
-    re.compile(
-        r"\b(?:hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})"
-    ),
-    re.compile(
-        r"\b(?:dop_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})"
-    ),
+    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,3}",  # JWT and JWE
+    r"\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin)[-_A-Za-z0-9]{3,}",
+    r"\bsk-[A-Za-z0-9_-]{16,}",
+    r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})",
+    r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b",
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{8,}|\bxapp-[A-Za-z0-9-]{8,}",
+    r"\bAIza[A-Za-z0-9_-]{30,}|\bya29\.[A-Za-z0-9_-]{16,}",
+    r"\b(?:hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})",
+    r"\b(?:dop_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})",
 ]
-_BEARER = re.compile(r"(?i)\b(bearer|basic|token|digest)(\s+)([A-Za-z0-9._~+/=-]{6,})")
-_URL_USER = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s/@:]*):([^\s/@]+)@")
+_BEARER = r"(?i)\b(bearer|basic|token|digest)(\s+)([A-Za-z0-9._~+/=-]{6,})"
+_URL_USER = r"(?i)\b([a-z][a-z0-9+.-]*://[^\s/@:]*):([^\s/@]+)@"
 # name = value, name: value, "name": "value", ?name=value&…; an HTTP header's value runs to the end of its line.
-_HEADER = re.compile(r"(?im)^([ \t]*(?:proxy-)?authorization|[ \t]*(?:set-)?cookie)([ \t]*:[ \t]*)([^\r\n]+)")
-_ASSIGNED = re.compile(
-    r"""(?x) (?P<name> [A-Za-z_][A-Za-z0-9_.-]{1,60} ) (?P<between> ["']? \s{0,3} (?: = | : | =>) \s{0,3} )
+_HEADER = r"(?im)^([ \t]*(?:proxy-)?authorization|[ \t]*(?:set-)?cookie)([ \t]*:[ \t]*)([^\r\n]+)"
+_ASSIGNED = r"""(?x) (?P<name> [A-Za-z_][A-Za-z0-9_.-]{1,60} ) (?P<between> ["']? \s{0,3} (?: = | : | =>) \s{0,3} )
     (?P<value> "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s"'&,;<>(){}\[\]]+ )"""
-)
 
 
 def mask_text(text: str) -> str:
     """Return `text` with the parts that look like a secret replaced by ``[masked]``."""
     for shape in _SHAPES:
-        text = shape.sub(MASK, text)
-    text = _HEADER.sub(rf"\1\2{MASK}", text)
-    text = _URL_USER.sub(rf"\1:{MASK}@", text)
-    text = _BEARER.sub(_mask_bearer, text)
-    return _ASSIGNED.sub(_mask_assigned, text)
+        text = re.sub(shape, MASK, text)
+    text = re.sub(_HEADER, rf"\1\2{MASK}", text)
+    text = re.sub(_URL_USER, rf"\1:{MASK}@", text)
+    text = re.sub(_BEARER, _mask_bearer, text)
+    return re.sub(_ASSIGNED, _mask_assigned, text)
 
 
 def _mask_bearer(match: re.Match[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -149,4 +148,6 @@ def describe_error(error: BaseException) -> str:
 
 @cache
 def _host() -> str:
+    import socket
+
     return socket.gethostname()

@@ -6,7 +6,6 @@ nothing has run, and it says so. `TurnTask` is what ``agent.start(...)`` returns
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +18,8 @@ from agentperm_nb.running.formats import write_results
 from agentperm_nb.running.state import CallResult, StoppedByPermission, ToolOutcome
 
 if TYPE_CHECKING:
+    import asyncio
+
     import pandas as pd
 
 __all__ = ["PendingTurn", "Turn", "TurnTask"]
@@ -173,6 +174,8 @@ class TurnTask:
     """A turn that works in the background; await it, or look at `turn` when it is `done`."""
 
     def __init__(self, begin: Callable[[], Awaitable[Turn]], waiting: Callable[[], int]) -> None:
+        import asyncio
+
         async def run() -> Turn:
             return await begin()
 
@@ -180,6 +183,9 @@ class TurnTask:
         self._waiting = waiting
 
     def __await__(self) -> Generator[Any, Any, Turn]:
+        import asyncio
+
+        # Whoever awaits it may be cancelled without ending the turn; `cancel` ends it.
         return asyncio.shield(self._task).__await__()
 
     @property
