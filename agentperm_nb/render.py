@@ -120,20 +120,28 @@ _STYLE = (
     "border-collapse:collapse;font-size:var(--jp-ui-font-size1,13px);margin:4px 0;"
     "color:var(--jp-ui-font-color1,inherit);background:transparent"
 )
-_CELL = (
-    "text-align:left;vertical-align:top;padding:4px 10px 4px 0;border:none;white-space:pre-wrap;"
-    "overflow-wrap:anywhere;max-width:44em"
-)
+_CELL = "text-align:left;vertical-align:top;padding:4px 14px 4px 0;border:none;white-space:pre-wrap"
+# A short column keeps its words whole; only a long one breaks anywhere, so that no argument can push the table wide.
+_SHORT, _SHORT_CELL = 24, "white-space:nowrap"
+_LONG_CELL = "overflow-wrap:anywhere;min-width:9em;max-width:44em"
 _CAPTION = "caption-side:top;text-align:left;font-weight:600;padding:2px 0;color:inherit"
 _RULE = "border-bottom:1px solid var(--jp-border-color2,#8886)"
 
 
 def table_html(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", foot: str = "") -> str:
     """Return an HTML table of texts, each escaped; readable in light and dark, and where styles are stripped."""
-    head = "".join(f'<th scope="col" style="{_CELL};font-weight:600;{_RULE}">{escape(name)}</th>' for name in columns)
+    rows = [list(row) for row in rows]
+    styles = [
+        f"{_CELL};{_SHORT_CELL if all(len(row[i]) <= _SHORT for row in rows) else _LONG_CELL}"
+        for i in range(len(columns))
+    ]
+    head = "".join(
+        f'<th scope="col" style="{style};font-weight:600;{_RULE}">{escape(name)}</th>'
+        for style, name in zip(styles, columns, strict=True)
+    )
     body = "".join(
-        "<tr style='background:transparent'>"
-        + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in row)
+        '<tr style="background:transparent">'
+        + "".join(f'<td style="{style}">{escape(cell)}</td>' for style, cell in zip(styles, row, strict=True))
         + "</tr>"
         for row in rows
     )

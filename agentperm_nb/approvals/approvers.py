@@ -110,11 +110,12 @@ class HumanApprover:
 
         yes_no = Literal["yes", "no"]
         for request in requests:
+            prompt = request.prompt or request.question
             if callable(getattr(self.human, "aask", None)):
-                answer = await self.human.aask(request.state, request.question, yes_no)
+                answer = await self.human.aask(request.state, prompt, yes_no)
             else:
                 answer = await anyio.to_thread.run_sync(
-                    self.human.ask, request.state, request.question, yes_no, abandon_on_cancel=True
+                    self.human.ask, request.state, prompt, yes_no, abandon_on_cancel=True
                 )
             if type(answer) is str and answer == "yes":
                 yield request.id, ApprovalDecision("allow")

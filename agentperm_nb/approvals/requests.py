@@ -42,11 +42,11 @@ class ApprovalRequest:
     shown_args: Mapping[str, Any]
     """The arguments with secrets masked."""
     question: str
-    """The question in words, masked: the heading of a custom ``question()``, else ``Run name(…)?``."""
+    """The heading, masked: a permission's own ``question()``, else ``Run name?``."""
     rule: str
     """Name of the permission that sent the call here."""
     reason: str
-    """Why it did."""
+    """Why it did, masked."""
     hints: Hints
     """The tool's hints for this call."""
     agent_path: tuple[str, ...]
@@ -61,6 +61,8 @@ class ApprovalRequest:
     """When the very same call has already run in this agent, if it has: the cell may have been run again."""
     flags: tuple[str, ...] = ()
     """What a reader should be told about the texts: see `agentperm_nb.render.flags`."""
+    prompt: str = ""
+    """The question in full, masked, for a classic Human, who is given nothing else."""
     state: Any = field(default=None, repr=False)
     """The State of the run that made the call, for a classic Human."""
 

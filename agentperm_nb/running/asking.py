@@ -23,6 +23,7 @@ from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import digest, same_json
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import ToolError, warn_user
+from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.render import flags
 from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
@@ -97,15 +98,18 @@ class _Asking:
 
     def _request(self, item: CallItem) -> ApprovalRequest:
         assert item.tool is not None
+        said, permission = self.recorder.text(item.reason), item.request_permission
+        plain = isinstance(permission, DecideByHuman) and type(permission).question is DecideByHuman.question
         return ApprovalRequest(
             id=new_id("ask"),
             call=item.call,
             call_key=item.call_key,
             tool=item.tool,
             shown_args=item.shown_args,
-            question=self.recorder.text(item.reason),
+            question=f"Run {item.call.name}?" if plain else said,
+            prompt=said,
             rule=item.rule,
-            reason=self.recorder.text(item.reason),
+            reason="no rule before it decided" if isinstance(permission, DecideByHuman) else said,
             hints=item.hints if item.hints is not None else Hints(),
             agent_path=self.turn.context.agent_path,
             user=self.turn.context.user_id,
