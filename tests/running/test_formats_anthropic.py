@@ -15,6 +15,7 @@ from agentperm_nb.tools import Tool, tool
 
 THINKING = {"type": "thinking", "thinking": "Two and two…", "signature": "c2lnbmVk"}
 REDACTED = {"type": "redacted_thinking", "data": "b3BhcXVl"}
+ASSISTANT: dict[str, Any] = {"type": "message", "role": "assistant"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "sums"}}
 FOUND = {
     "type": "web_search_tool_result",
@@ -119,6 +120,15 @@ def test_what_only_replies_have_is_not_given_back() -> None:
     assert assistant["content"][1] == use("add", {})
 
 
+def test_fields_that_requests_need_or_refuse_as_null_are_mended() -> None:
+    bare = {key: value for key, value in CITED["citations"][0].items() if key != "document_title"}
+    reply = as_the_client_builds_it(message(text("As written.", citations=[bare]), {**SEARCH, "caller": None}, use()))
+    written = write_results("anthropic", reply, results(read_reply(reply).calls), with_reply=True)
+    check("anthropic", written)
+    assert written[0]["content"][0]["citations"][0]["document_title"] is None
+    assert written[0]["content"][1] == SEARCH
+
+
 def test_a_reply_of_text_has_no_calls_and_is_given_back_alone() -> None:
     reply = as_validated(message(text("Done."), stop_reason="end_turn"))
     assert read_reply(reply).calls == ()
@@ -175,7 +185,14 @@ def test_a_reply_that_was_not_cut_off_has_valid_calls(reason: str) -> None:
 
 
 def test_a_message_without_a_stop_reason_was_made_by_hand_and_is_taken_as_complete() -> None:
-    assert read_reply({"role": "assistant", "content": [use()]}).calls[0].invalid is None
+    for reply in ({"role": "assistant", "content": [use()]}, Message.construct(**{**ASSISTANT, "content": [use()]})):
+        assert read_reply(reply).calls[0].invalid is None
+
+
+def test_a_block_with_a_value_that_its_class_does_not_know_goes_back_without_a_warning() -> None:
+    block = {**SEARCH, "name": "a_new_search", "input": "a text"}
+    reply = as_the_client_builds_it(message(block))
+    assert write_results("anthropic", reply, [], with_reply=True)[0]["content"] == [block]
 
 
 @pytest.mark.parametrize("input", ["{}", ["a"], 3, True], ids=repr)

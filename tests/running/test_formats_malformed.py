@@ -161,6 +161,10 @@ UNREAD_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "infinity": ('{"a": {"b": [-Infinity]}}', "the argument a.b[0] is -inf, which is not a JSON number"),
     "a number too large": ('{"a": 1e999}', "the argument a is inf, which is not a JSON number"),
     "nested too deeply": (nested(MAX_DEPTH + 1), "arguments are nested more than 100 levels deep"),
+    "objects nested too deeply": (
+        '{"a": ' * MAX_DEPTH + "{}" + "}" * MAX_DEPTH,
+        "arguments are nested more than 100 levels deep",
+    ),
     "nested deeper than Python reads": (nested(200_000), "arguments are nested more than 100 levels deep"),
     "a byte order mark": ("\ufeff{}", "arguments are not valid JSON: \ufeff{} "),
     "a control character": ('{"a": "\n"}', "arguments are not valid JSON: "),
@@ -296,3 +300,11 @@ def test_no_package_of_a_provider_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_way_out_of_a_stream_is_shown_for_the_package_that_it_is_of() -> None:
+    theirs = type("AsyncStream", (), {"__module__": "openai", "__aiter__": lambda self: self})()
+    with pytest.raises(TypeError, match=r"Example:\n.*client\.chat\.completions\.create"):
+        read_reply(theirs)
+    with pytest.raises(TypeError, match=r"Example:\n.*client\.messages\.stream"):
+        read_reply(Manager())

@@ -108,6 +108,13 @@ def test_the_form_parsed_by_the_client_is_not_given_back() -> None:
     assert written[0] == {"role": "assistant", "tool_calls": [function(arguments='{"a": 1}')]}
 
 
+def test_the_index_that_a_call_has_in_a_stream_is_not_given_back() -> None:
+    reply = as_parsed(completion(function(index=0)))
+    written = write_results("openai-chat", reply, results(read_reply(reply).calls), with_reply=True)
+    check("openai-chat", written)
+    assert written[0]["tool_calls"] == [function()]
+
+
 def test_fields_that_openai_does_not_have_go_back_to_the_server_that_sent_them() -> None:
     signed = function(extra_content={"google": {"thought_signature": "c2ln"}})
     reply = as_the_client_builds_it(completion(signed, reasoning_content="Two and two…"))

@@ -15,6 +15,7 @@ __all__ = ["unreadable"]
 _READ = "give an Anthropic Message, an OpenAI ChatCompletion, one of them as a dict, or a list of ToolCalls"
 _USE = "turn = await agent.ause_tools(reply)"
 _CREATE = f"reply = await client.messages.create(...)\n{_USE}"
+_CREATE_OPENAI = f"reply = await client.chat.completions.create(...)\n{_USE}"
 
 
 def unreadable(reply: object) -> TypeError:
@@ -37,10 +38,13 @@ def _described(reply: Any) -> tuple[str, str, str]:
     if inspect.isawaitable(reply):
         return f"the reply has not been awaited (got: {kind})", "put await before the call of the model", _CREATE
     if any(hasattr(reply, name) for name in ("__next__", "__anext__", "__aiter__", "__enter__", "__aenter__")):
+        collect = (
+            f"async with client.messages.stream(...) as stream:\n    reply = await stream.get_final_message()\n{_USE}"
+        )
         return (
             f"the reply is a stream or opens one (got: {kind})",
             "wait for the whole message, or ask without stream=True",
-            f"async with client.messages.stream(...) as stream:\n    reply = await stream.get_final_message()\n{_USE}",
+            _CREATE_OPENAI if type(reply).__module__.startswith("openai") else collect,
         )
     if field(reply, "object") == "chat.completion.chunk" or str(field(reply, "type")).startswith(
         ("message_", "content_block_")
@@ -50,7 +54,7 @@ def _described(reply: Any) -> tuple[str, str, str]:
         return (
             "the reply is of OpenAI's Responses API, which is not read yet",
             "ask through Chat Completions, or give a list of ToolCalls",
-            f"reply = await client.chat.completions.create(...)\n{_USE}",
+            _CREATE_OPENAI,
         )
     if field(reply, "type") == "error" or (isinstance(reply, Mapping) and reply.get("error")):
         return f"the reply is an error of the API: {str(field(reply, 'error'))[:200]}", "ask the model again", _CREATE
