@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from model_server import serving, streamed
-from wire import Result, check, function, text, use
+from wire import check, function, text, use
 
-from agentperm_nb.calls import ToolCall
-from agentperm_nb.running.formats import read_reply, tool_specs, write_results
-from agentperm_nb.tools import Tool, tool
+from agentperm_nb import Agent, AllowByReadOnly, ApprovalDecision, DecideByHuman, DenyByName, tool
+from agentperm_nb.running.formats import read_reply
 
 pytestmark = pytest.mark.anyio
+
+
+KEPT = {"notes.txt": "caf\udce9"}  # as a file that is not UTF-8 is read
 
 
 @tool(read_only=True)
 def read_file(path: str) -> str:
     """Read a text file."""
-    return f"caf\udce9 in {path}"
+    return KEPT[path]
+
+
+@tool
+def write_file(path: str, content: str) -> str:
+    """Write a text file."""
+    return f"{len(content)} characters written to {path}"
 
 
 @tool
@@ -31,96 +37,118 @@ def delete_file(path: str) -> str:
     raise AssertionError(f"{path} was to be kept")
 
 
-TOOLS: dict[str, Tool] = {"read_file": read_file, "delete_file": delete_file}
+def answer(request: Any) -> ApprovalDecision:
+    if request.call.args["path"] == "/etc/passwd":
+        return ApprovalDecision("deny", reason="not there", stop=True)
+    return ApprovalDecision("edit", edited_args={**request.call.args, "content": "shorter"})
 
 
-@dataclass
-class Turn:
-    reply: Any
-    results: list[Result]
-    format: str
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        return [result.call for result in self.results]
-
-    def to_messages(self) -> list[dict[str, Any]]:
-        return write_results(self.format, self.reply, self.results, with_reply=True)
-
-
-def take_turn(reply: Any) -> Turn:
-    read = read_reply(reply)
-    return Turn(reply, [outcome(call) for call in read.calls], read.format)
-
-
-def outcome(call: ToolCall) -> Result:
-    if call.invalid is not None:
-        return Result(call, call.invalid, is_error=True)
-    if call.name != "read_file":
-        return Result(call, "denied: nothing is deleted here", is_error=True)
-    return Result(call, read_file.run(dict(call.args)))
+@pytest.fixture
+def agent() -> Agent:
+    return Agent(
+        tools=[read_file, write_file, delete_file],
+        permissions=[DenyByName(["delete_*"]), AllowByReadOnly(), DecideByHuman()],
+        approval_handler=answer,
+    )
 
 
 THINKING = {"type": "thinking", "thinking": "First look.", "signature": "c2lnbmVk"}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "notes"}}
 
 
-async def test_the_loop_with_anthropic_ends_with_every_call_answered() -> None:
-    first = [THINKING, text("Let me look."), SEARCH]
-    first += [use("read_file", {"path": "notes.txt"}, "a"), use("delete_file", {"path": "notes.txt"}, "b")]
-    second = [text(""), use("read_file", {"path": "\ud800"}, "c"), use("erase", {}, "d")]
+async def test_the_loop_with_anthropic_ends_with_every_call_answered(agent: Agent) -> None:
+    first = [
+        THINKING,
+        text("Let me look."),
+        SEARCH,
+        use("read_file", {"path": "notes.txt"}, "a"),
+        use("delete_file", {"path": "notes.txt"}, "b"),
+        use("write_file", {"path": "notes.txt", "content": "long and tidy"}, "c"),
+    ]
+    second = [text(""), use("read_file", {"path": "\ud800"}, "d"), use("erase", {}, "e"), use("read_file", {}, "e")]
     with serving(first, second, [text("Tidied.")]) as model:
         async with anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0) as client:
             messages: list[Any] = [{"role": "user", "content": "Tidy notes.txt"}]
-            specs: Any = tool_specs("anthropic", TOOLS.values())
             while True:
+                specs: Any = agent.tool_specs("anthropic")
                 reply = await client.messages.create(model="claude", max_tokens=99, messages=messages, tools=specs)
-                turn = take_turn(reply)
-                messages += turn.to_messages()
-                if not turn.calls:
+                turn = await agent.ause_tools(reply)
+                messages += turn.to_messages(with_reply=True)
+                if turn.stopped or not turn.calls:
                     break
     assert len(model.requests) == 3
     assert messages[1] == {"role": "assistant", "content": first}
-    assert [(block["tool_use_id"], block.get("is_error", False)) for block in messages[2]["content"]] == [
-        ("a", False),
-        ("b", True),
+    read, denied, written = messages[2]["content"]
+    assert read == {"type": "tool_result", "tool_use_id": "a", "content": "caf\ufffd"}
+    assert (denied["tool_use_id"], denied["is_error"]) == ("b", True)
+    assert "delete_file" in denied["content"]
+    assert "7 characters written" in written["content"]
+    assert "is_error" not in written
+    assert [(block["tool_use_id"], block["is_error"]) for block in messages[4]["content"]] == [
+        ("d", True),
+        ("e", True),
+        ("e", True),
     ]
-    assert messages[2]["content"][0]["content"] == "caf\ufffd in notes.txt"
-    assert [block["tool_use_id"] for block in messages[4]["content"]] == ["c", "d"]
     assert messages[5:] == [{"role": "assistant", "content": [text("Tidied.")]}]
 
 
-async def test_the_loop_with_openai_ends_with_every_call_answered() -> None:
-    cut = '{"path": "notes'
-    first = [function("read_file", '{"path": "notes.txt"}', "a"), function("delete_file", '{"path": "x"}', "b")]
-    second = [function("read_file", cut, "c"), function("read_file", r'{"path": "\ud800"}', "d")]
+async def test_the_loop_with_openai_ends_with_every_call_answered(agent: Agent) -> None:
+    first = [
+        function("read_file", '{"path": "notes.txt"}', "a"),
+        function("delete_file", '{"path": "x"}', "b"),
+        function("write_file", '{"path": "notes.txt", "content": "long and tidy"}', "c"),
+    ]
+    second = [function("read_file", '{"path": "notes', "d"), function("read_file", r'{"path": "\ud800"}', "e")]
     replies = [{"tool_calls": first, "content": "Let me look."}, {"tool_calls": second}, {"content": "Tidied."}]
     with serving(*replies) as model:
         async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
             messages: list[Any] = [{"role": "user", "content": "Tidy notes.txt"}]
-            specs: Any = tool_specs("openai-chat", TOOLS.values())
             while True:
+                specs: Any = agent.tool_specs("openai-chat")
                 reply = await client.chat.completions.create(model="gpt", messages=messages, tools=specs)
-                turn = take_turn(reply)
-                messages += turn.to_messages()
-                if not turn.calls:
+                turn = await agent.ause_tools(reply)
+                messages += turn.to_messages(with_reply=True)
+                if turn.stopped or not turn.calls:
                     break
     assert len(model.requests) == 3
     assert messages[1] == {"role": "assistant", "content": "Let me look.", "tool_calls": first}
-    assert [item["tool_call_id"] for item in messages[2:4]] == ["a", "b"]
-    assert messages[2]["content"] == "caf\ufffd in notes.txt"
-    assert messages[3]["content"].startswith("Error: denied")
-    assert messages[4] == {"role": "assistant", "tool_calls": second}
-    assert "not valid JSON" in messages[5]["content"]
-    assert messages[7:] == [{"role": "assistant", "content": "Tidied."}]
-    json.dumps(messages, ensure_ascii=False).encode()
+    assert [item["tool_call_id"] for item in messages[2:5]] == ["a", "b", "c"]
+    assert messages[2]["content"] == "caf\ufffd"
+    assert messages[3]["content"].startswith("Error: ")
+    assert "7 characters written" in messages[4]["content"]
+    assert not messages[4]["content"].startswith("Error: ")
+    assert messages[5] == {"role": "assistant", "tool_calls": second}
+    assert "not valid JSON" in messages[6]["content"]
+    assert messages[8:] == [{"role": "assistant", "content": "Tidied."}]
 
 
-async def test_the_server_of_these_tests_refuses_a_call_without_a_result() -> None:
+async def test_after_a_stop_the_model_can_still_be_asked_since_every_call_has_its_result(agent: Agent) -> None:
+    first = [
+        use("read_file", {"path": "notes.txt"}, "a"),
+        use("write_file", {"path": "/etc/passwd", "content": ""}, "b"),
+        use("write_file", {"path": "notes.txt", "content": ""}, "c"),
+    ]
+    with serving(first, [text("As you wish.")]) as model:
+        async with anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0) as client:
+            messages: list[Any] = [{"role": "user", "content": "Tidy up"}]
+            specs: Any = agent.tool_specs("anthropic")
+            reply = await client.messages.create(model="claude", max_tokens=99, messages=messages, tools=specs)
+            turn = await agent.ause_tools(reply)
+            assert turn.stopped
+            messages += [*turn.to_messages(with_reply=True), {"role": "user", "content": "Then leave it."}]
+            await client.messages.create(model="claude", max_tokens=99, messages=messages, tools=specs)
+    assert [(block["tool_use_id"], block["is_error"]) for block in messages[2]["content"]] == [
+        ("a", True),
+        ("b", True),
+        ("c", True),
+    ]
+
+
+async def test_the_server_of_these_tests_refuses_a_call_without_a_result(agent: Agent) -> None:
     with serving([use("read_file", {"path": "x"}, "a")], [text("never")]) as model:
         async with anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0) as client:
             messages: list[Any] = [{"role": "user", "content": "Read x"}]
-            specs: Any = tool_specs("anthropic", TOOLS.values())
+            specs: Any = agent.tool_specs("anthropic")
             reply = await client.messages.create(model="claude", max_tokens=99, messages=messages, tools=specs)
             messages += [{"role": "assistant", "content": reply.content}, {"role": "user", "content": "And?"}]
             with pytest.raises(anthropic.BadRequestError, match="tool_use needs a tool_result"):
@@ -137,12 +165,12 @@ async def test_the_server_of_these_tests_refuses_a_call_without_a_result() -> No
     ids=["complete", "cut in a value", "cut between two arguments"],
 )
 async def test_a_call_of_a_stream_is_valid_only_when_it_came_to_its_end(
-    pieces: list[str], stop_reason: str, cut: str | None
+    agent: Agent, pieces: list[str], stop_reason: str, cut: str | None
 ) -> None:
     events = streamed(*pieces, stop_reason=stop_reason)
     with serving(events, events) as model:
         async with anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0) as client:
-            specs: Any = tool_specs("anthropic", TOOLS.values())
+            specs: Any = agent.tool_specs("anthropic")
             messages: Any = [{"role": "user", "content": "Delete the old file"}]
             options: Any = {"model": "claude", "max_tokens": 99, "messages": messages, "tools": specs}
             manager = client.messages.stream(**options)
@@ -160,7 +188,9 @@ async def test_a_call_of_a_stream_is_valid_only_when_it_came_to_its_end(
             with pytest.raises(TypeError, match="is a stream"):
                 read_reply(raw)
             await raw.close()
-    (call,) = read_reply(reply).calls
     assert isinstance(reply.content[0].input, dict)  # the client makes an object of whatever has come
-    assert (call.invalid is None) if cut is None else (cut in str(call.invalid))
-    check("anthropic", write_results("anthropic", reply, [Result(call)], with_reply=True))
+    turn = await agent.ause_tools(reply)
+    (result,) = turn.results
+    assert result.verdict == ("denied" if cut is None else "input_error")
+    assert cut is None or cut in result.content
+    check("anthropic", turn.to_messages(with_reply=True))
