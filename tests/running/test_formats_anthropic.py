@@ -79,7 +79,7 @@ def test_every_form_of_a_reply_is_read_alike(form: Any) -> None:
     reply = form(message(text("Adding."), use("add", {"a": 1, "b": [2, {"c": None}]}), use("sub", {}, "toolu_2")))
     read = read_reply(reply)
     assert read.format == "anthropic"
-    assert read.original is reply
+    assert read.original is reply or (isinstance(reply, list) and read.original == reply)
     assert read.calls == (
         ToolCall("add", {"a": 1, "b": [2, {"c": None}]}, "toolu_1"),
         ToolCall("sub", {}, "toolu_2"),

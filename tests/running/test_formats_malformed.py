@@ -243,6 +243,13 @@ def test_a_list_of_calls_is_read_as_it_is_and_answered_neutrally() -> None:
     ]
 
 
+def test_a_list_of_calls_may_be_emptied_before_the_results_are_written() -> None:
+    given = [CALL]
+    read = read_reply(given)
+    given.clear()
+    assert [item["tool_call_id"] for item in write_results("calls", read.original, [Result(CALL)])] == ["call_1"]
+
+
 def test_a_call_in_a_list_is_invalid_when_json_has_no_form_for_its_arguments() -> None:
     known = ToolCall("sub", {"a": 1 + 2j}, "call_2", invalid="no")
     read = read_reply([ToolCall("add", {"a": float("inf")}, "call_1"), known])

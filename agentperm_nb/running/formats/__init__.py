@@ -52,7 +52,8 @@ def read_reply(reply: object) -> Reply:
     """
     for name, known in FORMATS.items():
         if known.recognises(reply):
-            return Reply(name, known.read_calls(reply), reply)
+            kept = list(reply) if isinstance(reply, list) else reply  # the list may be put to other use meanwhile
+            return Reply(name, known.read_calls(kept), kept)
     raise unreadable(reply)
 
 
