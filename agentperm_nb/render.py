@@ -3,8 +3,9 @@
 1. What a reader cannot see or that moves other text is shown as its code point, ``\\u{202E}``: controls, bidirectional
    and zero-width characters, surrogates, private use, unassigned, line and paragraph separators. Line feed and tab
    stay.
-2. A run of more than 24 spaces is shown as its count, so that nothing hides to the right of the screen; combining marks
-   after the fourth on one letter are shown as code points.
+2. A run of more than 24 spaces and tabs, and of more than three empty lines, is shown as its count, so that nothing
+   hides to the right of the screen or below it; combining marks after the fourth on one letter, and those on none, are
+   shown as code points.
 3. What was found is named by `flags`, for the badges.
 4. HTML is made by escaping, never from a model's markup.
 """
@@ -19,15 +20,20 @@ from typing import Any
 
 __all__ = ["escape", "flags", "shorten", "table_html", "table_text", "visible"]
 
-HIDDEN = "hidden-characters"
-PADDING = "long-padding"
-MIXED_SCRIPT = "mixed-script"
+_HIDDEN = "hidden-characters"
+_PADDING = "long-padding"
+_MIXED_SCRIPT = "mixed-script"
+_MOST_MARKS = 4  # on one letter
 
 _NOT_SHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Shown by no font although they count as letters or symbols: fillers and the blank braille pattern.
-_BLANK = {"\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5"}
-_SPACES = re.compile(r"[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]{25,}")
-_LINES = re.compile(r"\n{5,}")
+_BLANK = {
+    "\u115f", "\u1160", "\u3164", "\uffa0", "\u2800", "\u034f", "\u17b4", "\u17b5", "\u180b", "\u180c", "\u180d",
+    "\u180f", "\ufffc", "\U0001d159",
+}  # fmt: skip
+_BLANKS = r" \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_SPACES = re.compile(f"[{_BLANKS}]{{25,}}")
+_LINES = re.compile(f"\n(?:[{_BLANKS}]{{0,24}}\n){{4,}}")  # after `_SPACES`, which leaves no longer run
 _PLAIN = re.compile(r"[\n\t\x20-\x7e]*")
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -49,15 +55,19 @@ def visible(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return _LINES.sub(_line_count, _SPACES.sub(_space_count, text))
     parts: list[str] = []
-    marks = 0
+    marks = _MOST_MARKS  # a mark at the start would sit on whatever stands before the text
     for char in text:
-        if unicodedata.combining(char) or unicodedata.category(char) in {"Mn", "Me"}:
+        if _is_mark(char):
             marks += 1
-            parts.append(char if marks <= 4 and not _is_hidden(char) else f"\\u{{{ord(char):04X}}}")
+            parts.append(char if marks <= _MOST_MARKS and not _is_hidden(char) else f"\\u{{{ord(char):04X}}}")
             continue
-        marks = 0
+        marks = _MOST_MARKS if char == "\n" else 0
         parts.append(f"\\u{{{ord(char):04X}}}" if _is_hidden(char) else char)
     return _LINES.sub(_line_count, _SPACES.sub(_space_count, "".join(parts)))
+
+
+def _is_mark(char: str) -> bool:
+    return unicodedata.combining(char) != 0 or unicodedata.category(char) in {"Mn", "Me"}
 
 
 def _space_count(match: re.Match[str]) -> str:
@@ -65,7 +75,7 @@ def _space_count(match: re.Match[str]) -> str:
 
 
 def _line_count(match: re.Match[str]) -> str:
-    return f"\n⟨{len(match[0]) - 1} empty lines⟩\n"
+    return f"\n⟨{match[0].count(chr(10)) - 1} empty lines⟩\n"
 
 
 def flags(value: Any) -> list[str]:
@@ -75,17 +85,26 @@ def flags(value: Any) -> list[str]:
     """
     found: set[str] = set()
     for text in _texts(value):
-        if _SPACES.search(text):
-            found.add(PADDING)
+        if _SPACES.search(text) or _LINES.search(text):
+            found.add(_PADDING)
         if text.isascii():
             if any((ord(char) < 32 and char not in "\n\t") or char == "\x7f" for char in text):
-                found.add(HIDDEN)
+                found.add(_HIDDEN)
             continue
-        if any(map(_is_hidden, text)):
-            found.add(HIDDEN)
+        if any(map(_is_hidden, text)) or _has_flood(text):
+            found.add(_HIDDEN)
         if any(len(_scripts(word)) > 1 for word in _WORD.findall(text)):
-            found.add(MIXED_SCRIPT)
+            found.add(_MIXED_SCRIPT)
     return sorted(found)
+
+
+def _has_flood(text: str) -> bool:
+    marks = 0
+    for char in text:
+        marks = marks + 1 if not char.isascii() and _is_mark(char) else 0
+        if marks > _MOST_MARKS:
+            return True
+    return False
 
 
 def _scripts(word: str) -> set[str]:

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
-from agentperm_nb.errors import fix_message
+from agentperm_nb.errors import ToolError, fix_message
 from agentperm_nb.human import is_human
+from agentperm_nb.permissions.builtin import DECLINED
 
 __all__ = ["HandlerApprover", "HumanApprover", "NobodyApprover", "as_approver", "checked_handler"]
 
-DECLINED = "The user declined this call. Wait for their next message."
 _HANDLER = """
 async def handler(request):
     return request.call.name.startswith('draft_')
@@ -105,18 +105,22 @@ class HumanApprover:
         return f"HumanApprover({type(self.human).__name__})"
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
-        """Ask in request order; end after a refusal."""
+        """Ask in request order; end after a refusal. A ToolError that the Human raises denies that one call."""
         import anyio.to_thread
 
         yes_no = Literal["yes", "no"]
         for request in requests:
             prompt = request.prompt or request.question
-            if callable(getattr(self.human, "aask", None)):
-                answer = await self.human.aask(request.state, prompt, yes_no)
-            else:
-                answer = await anyio.to_thread.run_sync(
-                    self.human.ask, request.state, prompt, yes_no, abandon_on_cancel=True
-                )
+            try:
+                if callable(getattr(self.human, "aask", None)):
+                    answer = await self.human.aask(request.state, prompt, yes_no)
+                else:
+                    answer = await anyio.to_thread.run_sync(
+                        self.human.ask, request.state, prompt, yes_no, abandon_on_cancel=True
+                    )
+            except ToolError as error:
+                yield request.id, ApprovalDecision("deny", reason=str(error))
+                continue
             if type(answer) is str and answer == "yes":
                 yield request.id, ApprovalDecision("allow")
             else:

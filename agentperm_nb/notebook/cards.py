@@ -28,7 +28,7 @@ from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.human import describe_choices
 from agentperm_nb.render import shorten, visible
 
-__all__ = ["answer_word", "approval_card", "call_text", "question_card"]
+__all__ = ["Node", "answer_word", "approval_card", "call_text", "choices_of", "question_card"]
 
 Node = dict[str, Any]
 _HEADING = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from agentperm_nb.calls import ToolCall
@@ -16,9 +16,10 @@ from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, che
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
 
-__all__ = ["AllowByDefault", "AllowByName", "AllowByReadOnly", "DecideByHuman", "DenyByName"]
+__all__ = ["DECLINED", "AllowByDefault", "AllowByName", "AllowByReadOnly", "DecideByHuman", "DenyByName"]
 
 DECLINED = "The user declined this call. Wait for their next message."
+"""What the model is told when a person says no and the turn stops."""
 
 
 class _ByName:
@@ -36,18 +37,28 @@ class _ByName:
     @patterns.setter
     def patterns(self, patterns: object) -> None:
         self._patterns = _checked_patterns(type(self).__name__, patterns)
-        forms = [_fold(pattern) if self._folded else pattern for pattern in self._patterns]
-        self._match = re.compile("|".join(f"(?:{fnmatch.translate(form)})" for form in forms)).match
+        self._match = _matcher(self._patterns)
+        self._match_folded = _matcher(map(_fold, self._patterns)) if self._folded else None
 
     def _matches(self, name: str) -> bool:
-        return self._match(_fold(name) if self._folded else name) is not None
+        # Exactly, too: folding makes two letters of some, and "?" stands for one.
+        if self._match(name) is not None:
+            return True
+        return self._match_folded is not None and self._match_folded(_fold(name)) is not None
 
     def _repr(self, *more: str) -> str:
         return f"{type(self).__name__}({', '.join([repr(list(self.patterns)), *more])})"
 
 
+def _matcher(patterns: Iterable[str]) -> Callable[[str], object]:
+    return re.compile("|".join(f"(?:{fnmatch.translate(pattern)})" for pattern in patterns)).match
+
+
 def _fold(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    if not text.isascii():  # characters that are not seen make no difference either
+        text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return text.casefold()
 
 
 def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
@@ -76,7 +87,7 @@ def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
 
 
 class DenyByName(_ByName, DenyPermission):
-    """Deny tools by name. Denies read wide: case and Unicode compatibility forms make no difference.
+    """Deny tools by name. Denies read wide: case, Unicode compatibility forms and unseen characters do not matter.
 
     Args:
         patterns: Names with wildcards, such as ``["delete_*"]``.

@@ -23,21 +23,20 @@ from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import digest, same_json
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import ToolError, warn_user
-from agentperm_nb.permissions.builtin import DecideByHuman
+from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.render import flags
 from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
-from agentperm_nb.running.nesting import writer_of
+from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.tools import Hints
 
 __all__ = ["ask_people"]
 
-DECLINED = "The user declined this call."
-DECLINED_STOP = "The user declined this call. Wait for their next message."
-EXPIRED = "Nobody answered in time, so this call was not run."
+_DECLINED_ONE = "The user declined this call."
+_EXPIRED = "Nobody answered in time, so this call was not run."
 
 
 def ask_people(turn: Ledger) -> Generator[Effect, Any, None]:
@@ -67,8 +66,8 @@ class _Asking:
                 continue
             request = item.request = self._request(item)
             self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
-            writer = writer_of(item.request_permission, self.engine, self.turn.above)
-            approver = writer.approver_for(item.request_permission)
+            asked = asks_for(item.request_permission, self.engine, self.turn.above)
+            approver = asked.approver_for(item.request_permission)
             groups.setdefault(id(approver), (approver, []))[1].append(request)
             self.open[request.id] = item
             self.given[request.id] = approver
@@ -90,7 +89,7 @@ class _Asking:
             self._withdraw("the turn was stopped")
             yield ReviewsOver()
         except BaseException as error:
-            self._withdraw("interrupted" if not isinstance(error, Exception) else describe_error(error))
+            self._withdraw("interrupted" if not isinstance(error, Exception) else self.recorder.error(error))
             raise
         finally:
             unsubscribe()
@@ -98,7 +97,7 @@ class _Asking:
 
     def _request(self, item: CallItem) -> ApprovalRequest:
         assert item.tool is not None
-        said, permission = self.recorder.text(item.reason), item.request_permission
+        said, permission = self.recorder.text(item.reason, item), item.request_permission
         plain = isinstance(permission, DecideByHuman) and type(permission).question is DecideByHuman.question
         return ApprovalRequest(
             id=new_id("ask"),
@@ -147,7 +146,7 @@ class _Asking:
             self.recorder.hold("expired", item, reason=change.detail)
             item.answer = Answer(ApprovalDecision("deny"), answered_by="timeout")
             item.decided_by, item.decided_kind = item.rule, "timeout"
-            self.turn.deny(item, Denied(EXPIRED))
+            self.turn.deny(item, Denied(_EXPIRED))
         elif change.kind == "withdrawn":
             del self.open[change.request_id]
             self.recorder.hold("withdrawn", item, reason=change.detail)
@@ -177,10 +176,12 @@ class _Asking:
         if warning:
             warn_user(self.recorder.text(warning))
 
-    def _ended(self, approver: Approver, requests: tuple[ApprovalRequest, ...], error: Exception | None) -> None:
+    def _ended(self, approver: Approver, requests: tuple[ApprovalRequest, ...], error: BaseException | None) -> None:
         left = [request for request in requests if self.engine.desk.is_open(request.id)]
         if not left:
             return
+        if error is not None and not isinstance(error, Exception):
+            raise error  # an interrupt in whoever answers interrupts the turn
         if isinstance(error, ToolError):
             reason, warn = str(error), ""
         elif error is not None:
@@ -215,7 +216,7 @@ class _Asking:
             item.asked, item.reason = True, decision.reason or ""
             self.turn.allow(item)
         else:
-            default = DECLINED_STOP if decision.stop else DECLINED
+            default = DECLINED if decision.stop else _DECLINED_ONE
             self.turn.deny(item, Denied((decision.reason or "").strip() or default, stop=decision.stop))
         if decision.remembers:
             self._remember(item, answer)

@@ -87,7 +87,7 @@ def _opinion(permission: Permission, tool: Tool) -> str:
     return "asked" if isinstance(verdict, Ask) else ""
 
 
-def says_of_itself(tool: Tool) -> str:
+def _says_of_itself(tool: Tool) -> str:
     """Return a tool's hints in words."""
     hints = tool.hints
     if hints.read_only:
@@ -97,4 +97,4 @@ def says_of_itself(tool: Tool) -> str:
 
 def rows(permissions: PermissionList, tools: Mapping[str, Tool]) -> tuple[tuple[str, str, str], ...]:
     """Return a row a tool."""
-    return tuple((tool.name, says_of_itself(tool), who_decides(permissions, tool)) for tool in tools.values())
+    return tuple((tool.name, _says_of_itself(tool), who_decides(permissions, tool)) for tool in tools.values())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import queue
 import threading
 from collections import deque
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from agentperm_nb.running.items import CallItem
 
-__all__ = ["adrive", "drive"]
+__all__ = ["Steps", "adrive", "drive"]
 
 T = TypeVar("T")
 Steps = Callable[[Callable[[Message], None]], Generator[Effect, Any, T]]
@@ -60,14 +61,14 @@ class _Steps:
         self.send(None)
 
     def send(self, value: Any) -> None:
-        try:
-            self.effect = self._generator.send(value)
-        except StopIteration as end:
-            self.effect, self.result = None, end.value
+        self._go(self._generator.send, value)
 
     def throw(self, error: BaseException) -> None:
+        self._go(self._generator.throw, error)
+
+    def _go(self, move: Callable[[Any], Effect], value: Any) -> None:
         try:
-            self.effect = self._generator.throw(error)
+            self.effect = move(value)
         except StopIteration as end:
             self.effect, self.result = None, end.value
 
@@ -85,7 +86,7 @@ async def adrive(make: Steps[T]) -> T:
 
     token = _loop_thread.set(threading.get_ident())
     mailbox = _Mailbox()
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         steps = _Steps(make(mailbox.put))
         while isinstance(steps.effect, Check):
@@ -94,7 +95,9 @@ async def adrive(make: Steps[T]) -> T:
             async with anyio.create_task_group() as group:
                 try:
                     await _AsyncWork(group, mailbox).perform(steps)
-                except Exception as error:  # noqa: BLE001 - raised below: a task group would wrap it
+                except BaseException as error:
+                    if _being_cancelled(error):
+                        raise
                     failure = error
                 group.cancel_scope.cancel()
         if failure is not None:
@@ -103,6 +106,13 @@ async def adrive(make: Steps[T]) -> T:
         return result
     finally:
         _loop_thread.reset(token)
+
+
+def _being_cancelled(error: BaseException) -> bool:
+    """Return whether a cancellation is one of the calling code, and not of something that it has awaited."""
+    import anyio
+
+    return isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf
 
 
 async def _feed(steps: _Steps, awaitable: Awaitable[Any]) -> None:
@@ -201,7 +211,7 @@ async def _areview(review: Review, post: Callable[[Message], None]) -> None:
     """Let an approver answer, until it ends or all its requests have left the desk."""
     import anyio
 
-    error: Exception | None = None
+    error: BaseException | None = None
     async with anyio.create_task_group() as group:
 
         async def end_when_over() -> None:
@@ -219,7 +229,9 @@ async def _areview(review: Review, post: Callable[[Message], None]) -> None:
                     post(ReviewAnswer(review.approver, request_id, value))
                     if review.is_over():
                         break
-        except Exception as raised:  # noqa: BLE001 - the steps decide what it means
+        except BaseException as raised:
+            if _being_cancelled(raised):
+                raise
             error = raised
         group.cancel_scope.cancel()
     post(ReviewEnded(review.approver, review.requests, error))
@@ -247,8 +259,10 @@ async def _arun_tool(item: CallItem) -> ToolDone:
         value = tool.run(args) if tool.is_async else await _on_worker(tool.run, args)
         if inspect.isawaitable(value):
             value = await value
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything: it is the call's result
-        return ToolDone(item, error=error)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or _being_cancelled(error):
+            raise
+        return ToolDone(item, error=_as_exception(error))
     return ToolDone(item, value)
 
 
@@ -258,10 +272,20 @@ async def _on_worker(run: Callable[[dict[str, Any]], Any], args: dict[str, Any])
     def call() -> Any:
         try:
             return run(args)
-        except StopIteration as error:  # a future cannot carry it
-            raise RuntimeError("the tool raised StopIteration") from error
+        except BaseException as error:
+            shown = _as_exception(error)
+            if shown is error:
+                raise
+            raise shown from error  # a future cannot carry everything
 
     return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Return what a tool raised, where it is of the kinds that end a program or a loop, as a plain error."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+        return error
+    return RuntimeError(f"the tool raised {type(error).__name__}")
 
 
 # ---------------------------------------------------------------------- on the calling thread
@@ -332,7 +356,10 @@ class _BlockingWork:
         def work() -> None:
             import anyio
 
-            anyio.run(_areview, review, self.messages.put)
+            try:
+                anyio.run(_areview, review, self.messages.put)
+            except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
+                self.messages.put(ReviewEnded(review.approver, review.requests, error))
 
         self.threads.append(self._on_thread("agentperm-review", work))
 
@@ -373,7 +400,6 @@ def _run_tool_blocking(start: Start, post: Callable[[Message], None]) -> None:
 
             value = anyio.run(finished)
     except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
-        shown = error if isinstance(error, Exception) else RuntimeError(f"the tool raised {type(error).__name__}")
-        post(ToolDone(item, error=shown))
+        post(ToolDone(item, error=_as_exception(error)))
     else:
         post(ToolDone(item, value))

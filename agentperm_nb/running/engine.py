@@ -66,6 +66,10 @@ class Engine:
         if len(self._asked) > KEPT:
             self._asked.popitem(last=False)
 
+    def asked(self, request_id: str) -> bool:
+        """Return whether a request is one of this agent's."""
+        return request_id in self._asked
+
     def desk_changed(self, change: DeskChange) -> None:
         """Record an answer that came too late, or that the view refused."""
         if change.kind == "late" and change.request_id in self._asked:
@@ -84,7 +88,7 @@ class Engine:
             return self.handler
         whom = own if own is not None else self.whom()
         if whom is None:
-            return self._approvers.setdefault(0, NobodyApprover(NOBODY_HERE))
+            return self._approvers.setdefault(0, NobodyApprover(_NOBODY_HERE))
         return self._approvers.setdefault(id(whom), as_approver(whom))
 
 
@@ -100,7 +104,7 @@ def _watch_for_late_answers(engine: Engine) -> None:
     weakref.finalize(engine, engine.desk.subscribe(listener))
 
 
-NOBODY_HERE = (
+_NOBODY_HERE = (
     "Nobody can answer here: there is no notebook front end and no terminal. Give permissions that decide without a "
     "person, such as AllowByName([...]), or an approval_handler=, or run this in JupyterLab."
 )
