@@ -49,7 +49,7 @@ class ChannelMessages(ShellMessages):
 
     def __init__(self, kernel: Any) -> None:
         super().__init__(kernel)
-        self._original: Callable[[list[Any]], Any] | None = None
+        self._hook: _Hook | None = None
         self._passed_on: set[asyncio.Future[Any]] = set()
 
     def enter(self, waiter: Waiter) -> None:
@@ -61,35 +61,33 @@ class ChannelMessages(ShellMessages):
         self._on_channel_thread(lambda: self._leave(waiter))
 
     def _enter(self, waiter: Waiter) -> None:
-        if self._original is None:
-            self._original = self.kernel.shell_stream._recv_callback
-            self.kernel.shell_stream.on_recv(self._receive, copy=False)
+        stream = self.kernel.shell_stream
+        if self._hook is None or stream._recv_callback is not self._hook:
+            self._hook = _Hook(self, stream._recv_callback)
+            stream.on_recv(self._hook, copy=False)
         self.waiters.append(waiter)
 
     def _leave(self, waiter: Waiter) -> None:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
+        stream, hook = self.kernel.shell_stream, self._hook
+        if hook is None:
+            return
         while not waiter.inbox.empty():
             work = waiter.inbox.get()
             if isinstance(work, _Handling):
-                passed_on = self._receive(work.raw)
-                if inspect.isawaitable(passed_on):  # for what it returns itself, the stream does this
+                passed_on = hook(work.raw)
+                if inspect.isawaitable(passed_on):  # what a callback returns to the stream, the stream runs
                     future = asyncio.ensure_future(passed_on)
                     self._passed_on.add(future)  # a loop has only a weak reference to its tasks
                     future.add_done_callback(self._passed_on.discard)
-        stream = self.kernel.shell_stream
-        if not self.waiters and self._original is not None and stream._recv_callback == self._receive:
-            stream.on_recv(self._original, copy=False)
-            self._original = None
-        # else somebody has wrapped our callback: while nobody waits, it passes everything on
+        if not self.waiters and stream._recv_callback is hook:
+            stream.on_recv(hook.original, copy=False)
+            self._hook = None
+        # else somebody has put a callback around the hook, which passes everything on while nobody waits
 
-    def _receive(self, raw: list[Any]) -> Any:
-        waiter = self.wanted_by(raw)
-        if waiter is not None and self._deliver(waiter, raw):
-            return None
-        return self._original(raw) if self._original is not None else None
-
-    def _deliver(self, waiter: Waiter, raw: list[Any]) -> bool:
+    def deliver(self, waiter: Waiter, raw: list[Any]) -> bool:
+        """Send a message to where the waiter waits; return False when that is not there any more."""
         work = _Handling(self, waiter, raw)
         for other in self.waiters:
             if other.loop is None and other.thread == waiter.thread:  # the loop there, if any, is blocked by this one
@@ -228,6 +226,19 @@ class _Handling:
 
     def __call__(self) -> None:
         self.messages.handle(self.waiter, self.raw)
+
+
+class _Hook:
+    """The receive callback of the shell stream while somebody waits."""
+
+    def __init__(self, messages: ChannelMessages, original: Callable[[list[Any]], Any]) -> None:
+        self.messages, self.original = messages, original
+
+    def __call__(self, raw: list[Any]) -> Any:
+        waiter = self.messages.wanted_by(raw)
+        if waiter is not None and self.messages.deliver(waiter, raw):
+            return None
+        return self.original(raw)
 
 
 class _ReplyStream:

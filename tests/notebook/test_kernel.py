@@ -181,8 +181,8 @@ def test_the_cell_is_busy_again_after_a_message(kernel, cell):
 def test_an_interrupt_ends_the_wait_within_a_second(kernel, cell, error):
     request, behind = kernel.start(cell), kernel.start("print('behind')")
     kernel.wait_text(request, "waiting")
-    started = time.monotonic()
     kernel.manager.interrupt_kernel()
+    started = time.monotonic()
     assert "done" not in kernel.wait_end(request)
     assert time.monotonic() - started < 1
     assert kernel.error(request) == error
@@ -324,6 +324,59 @@ def test_a_message_with_a_wrong_signature_is_dropped(kernel, cell):
     kernel.send("genuine")
     assert "done ('genuine'" in kernel.wait_end(request)
     assert "forged" not in kernel.run("print(got)")
+
+
+@BOTH
+def test_a_handler_runs_in_a_copy_of_the_cells_context(kernel, cell):
+    kernel.run("""
+        who, seen = contextvars.ContextVar('who', default='nobody'), []
+        def handler(m):
+            seen.append(who.get()); who.set('changed'); got.append(('yes',))
+        ours.on_msg(handler)
+    """)
+    request = kernel.start(f"who.set('ada')\n{cell}\nprint(seen, who.get())")
+    kernel.wait_text(request, "waiting")
+    kernel.send("yes")
+    assert "['ada'] ada" in kernel.wait_end(request)
+
+
+def test_a_callback_that_somebody_puts_around_ours_meanwhile_stays(kernel):
+    if kernel.name != KERNEL_7:
+        return  # there is no callback of ours
+    kernel.run("""
+        stream, passed = kernel.shell_stream, []
+        def around(raw, inner):
+            passed.append(len(raw))
+            return inner(raw)
+        async def wrapped(comm_id, got):
+            delivery = Delivery.for_this_kernel()
+            delivery.serve(comm_id)
+            async with delivery.awaiting():
+                inner = stream._recv_callback
+                kernel.shell_channel_thread.io_loop.add_callback(
+                    lambda: stream.on_recv(lambda raw: around(raw, inner), copy=False))
+                print('waiting')
+                while not got:
+                    await asyncio.sleep(0.05)
+    """)
+    for comm_id, got in (("ours", "got"), ("ours-2", "got2")):  # the second time, on top of what is there
+        request = kernel.start(f"await wrapped('{comm_id}', {got}); print('done')")
+        kernel.wait_text(request, "waiting")
+        kernel.send("yes", comm_id)
+        kernel.wait_end(request)
+    assert (
+        kernel.run("print(len(passed) > 2, stream._recv_callback != kernel.shell_channel_thread_main)") == "True True\n"
+    )
+    kernel.run("""
+        restored = threading.Event()
+        kernel.shell_channel_thread.io_loop.add_callback(
+            lambda: (stream.on_recv(kernel.shell_channel_thread_main, copy=False), restored.set()))
+        restored.wait(5)
+    """)
+    request = kernel.start("got.clear(); print('done', await awaited('ours', got))")
+    kernel.wait_text(request, "waiting")
+    kernel.send("again")
+    assert "done ('again'" in kernel.wait_end(request)
 
 
 @BOTH
