@@ -128,6 +128,10 @@ def _prompt() -> TextApprover:
     return TextApprover()
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # The two front ends are loaded by those who meet a person: a scheduled run never pays for them.
     if name == "NotebookHuman":
