@@ -57,7 +57,10 @@ class HandlerApprover:
             if inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(type(self.handler).__call__):
                 answer = await self.handler(*args)
             else:
-                answer = await anyio.to_thread.run_sync(self.handler, *args, abandon_on_cancel=True)
+                # In a list: trio refuses a coroutine as a result.
+                (answer,) = await anyio.to_thread.run_sync(
+                    lambda given: [self.handler(*given)], args, abandon_on_cancel=True
+                )
                 if inspect.isawaitable(answer):
                     answer = await answer
             yield request.id, answer

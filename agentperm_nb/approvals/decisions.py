@@ -149,14 +149,24 @@ def as_decision(value: object) -> ApprovalDecision | None:
     Accepted: an `ApprovalDecision`; True and False themselves; ``PermissionResult.ALLOW`` and ``DENY``; the strings
     ``allow``, ``deny``, ``remember_allow``, ``remember_deny``, in lower case.
     """
-    if isinstance(value, ApprovalDecision):
-        return value
+    if issubclass(type(value), ApprovalDecision):  # not isinstance: a mock with a spec claims to be one
+        return _plain(value)
     if value is True:
         return ApprovalDecision("allow")
     if value is False:
         return ApprovalDecision("deny")
-    if isinstance(value, PermissionResult):
+    if type(value) is PermissionResult:
         return None if value is PermissionResult.ASK else ApprovalDecision(value.value)
     if type(value) is str and value in ("allow", "deny", "remember_allow", "remember_deny"):
         return ApprovalDecision(value)  # type: ignore[arg-type]  # narrowed by the line above
     return None
+
+
+def _plain(value: Any) -> ApprovalDecision | None:
+    """Return a decision made again from its fields, so that neither a subclass nor a half-made one says more."""
+    try:
+        return ApprovalDecision(
+            value.action, reason=value.reason, edited_args=value.edited_args, scope=value.scope, stop=value.stop
+        )
+    except (AttributeError, TypeError, ValueError):
+        return None

@@ -19,6 +19,7 @@ from typing import Literal
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.errors import fix_message
 
 __all__ = ["Answer", "Desk", "DeskChange", "the_desk"]
 
@@ -28,7 +29,11 @@ _REMEMBERED = 10_000  # closed requests kept to tell a late answer from one to a
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A decision with who gave it, how and when."""
+    """A decision with who gave it, how and when.
+
+    Raises:
+        TypeError: `decision` is not an `ApprovalDecision`.
+    """
 
     decision: ApprovalDecision
     answered_by: str = "human"
@@ -40,6 +45,16 @@ class Answer:
     via: str = ""
     """The view or function through which it came, such as ``panel``."""
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        if type(self.decision) is not ApprovalDecision:
+            raise TypeError(
+                fix_message(
+                    f"an answer takes an ApprovalDecision (got: {type(self.decision).__name__})",
+                    "make one",
+                    "the_desk.answer(request.id, Answer(ApprovalDecision('deny', reason='too early')))",
+                )
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,12 @@ def project(row: Row | None, event: Event) -> Row | None:
                 result_digest=data.get("result_digest"),
             )
         case "cancelled":
-            row.update(verdict="cancelled", reason=data.get("reason"))
+            row.update(
+                verdict="cancelled",
+                reason=data.get("reason"),
+                decided_by=data.get("decided_by"),
+                decided_kind=data.get("decided_kind"),
+            )
             if row["started"] is None:
                 row.update(outcome="not_run")
         case "lost":

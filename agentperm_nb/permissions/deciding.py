@@ -23,7 +23,14 @@ from typing import Any
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError
 from agentperm_nb.permissions.builtin import DecideByHuman
-from agentperm_nb.permissions.kinds import DenyPermission, Permission, checked_permissions, names_of, wrong_verdict
+from agentperm_nb.permissions.kinds import (
+    DenyPermission,
+    Permission,
+    checked_permissions,
+    fits,
+    names_of,
+    wrong_verdict,
+)
 from agentperm_nb.permissions.verdicts import Allowed, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
@@ -154,7 +161,7 @@ def deciding(
                 verdict = yield Check(permission, state, call, tool)
             else:
                 verdict = permission.check(state, call, tool)
-            if verdict is not None and not isinstance(verdict, permission.may_return):
+            if not fits(permission, verdict):
                 raise wrong_verdict(permission, verdict)
         except ToolError as raised:
             verdict, error = Denied(str(raised)), raised

@@ -18,7 +18,16 @@ from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.tools import Tool
 
-__all__ = ["AllowPermission", "DecidePermission", "DenyPermission", "Permission", "checked_permissions", "names_of"]
+__all__ = [
+    "AllowPermission",
+    "DecidePermission",
+    "DenyPermission",
+    "Permission",
+    "checked_permissions",
+    "fits",
+    "names_of",
+    "wrong_verdict",
+]
 
 _EXAMPLE = """
 class NoWeekends(DenyPermission):
@@ -78,14 +87,16 @@ class Permission:
             return self.check(state, call, tool)
         import anyio.to_thread
 
-        # A StopIteration cannot be carried by a future: the awaiting side would wait for ever.
-        def guarded() -> Verdict | None:
+        # A StopIteration cannot be carried by a future: the awaiting side would wait for ever. In a list, since trio
+        # refuses a coroutine as a result: what it is, is said elsewhere.
+        def guarded() -> list[Verdict | None]:
             try:
-                return self.check(state, call, tool)
+                return [self.check(state, call, tool)]
             except StopIteration as error:
                 raise RuntimeError(f"{self!r} raised StopIteration") from error
 
-        return await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True)
+        (verdict,) = await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True)
+        return verdict
 
 
 class DenyPermission(Permission):
@@ -137,8 +148,22 @@ def _check_class(cls: type[Permission]) -> None:
         raise TypeError(fix_message(problem, fix, _EXAMPLE))
 
 
+def fits(permission: Permission, returned: object) -> bool:
+    """Return whether a permission's kind may return this: None, or one of its verdicts and no other one too.
+
+    The real type counts: an object that only claims to be of a class, as a mock with a spec does, is no verdict. The
+    kind itself counts too: a subclass cannot give itself more power.
+    """
+    if returned is None:
+        return True
+    said = [verdict for verdict in (Denied, Ask, Allowed) if issubclass(type(returned), verdict)]
+    return len(said) == 1 and said[0] in next(kind for kind in _KINDS if isinstance(permission, kind)).may_return
+
+
 def wrong_verdict(permission: Permission, returned: object) -> TypeError:
     """Return the error for a permission that returned what its kind may not."""
+    if inspect.iscoroutine(returned):
+        returned.close()  # the error below says it; that it was never awaited need not be said too
     kind = next(kind for kind in _KINDS if isinstance(permission, kind))
     article = "an" if kind is AllowPermission else "a"
     forms = {Denied: "Denied(...)", Allowed: "Allowed()", Ask: "Ask(...)"}
@@ -197,7 +222,7 @@ def names_of(permissions: Iterable[Permission]) -> tuple[str, ...]:
 
 
 def _name_of(permission: Permission) -> str:
-    if permission.name is not None:
+    if isinstance(permission.name, str):
         return permission.name
     try:
         return repr(permission)

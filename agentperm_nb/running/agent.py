@@ -82,11 +82,7 @@ class Agent:
         session: str | None = None,
         redact: Iterable[Callable[[str], str]] = (),
     ) -> None:
-        for argument, value in (("name", name), ("user", user), ("session", session)):
-            if not (isinstance(value, str) and value.strip()) and (value is not None or argument == "name"):
-                raise TypeError(
-                    fix_message(f"{argument}= takes a text (got: {value!r})", "give a text", f"Agent({argument}='ann')")
-                )
+        _check_texts(name="" if name is None else name, user=user, session=session)
         if human is not AUTO and approval_handler is not None:
             raise TypeError(
                 fix_message(
@@ -147,10 +143,7 @@ class Agent:
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """Return the requests of this agent that wait for an answer, oldest first."""
-        path = self.name
-        return tuple(
-            request for request in self._engine.desk.pending() if request.agent_path and request.agent_path[-1] == path
-        )
+        return tuple(request for request in self._engine.desk.pending() if self._engine.asked(request.id))
 
     def tool_specs(self, format: str) -> list[dict[str, Any]]:
         """Return the tools as a provider's API takes them.
@@ -212,7 +205,7 @@ class Agent:
             NoHumanError: A permission needs a person, and the agent was made with ``human=None``.
             Exception: Whatever a permission raised. Then nothing more of the turn runs.
         """
-        read, state = self._read(reply)
+        read, state = self._read(reply, user, session, metadata)
 
         async def begin() -> Turn:
             context, make, finish = self._begin(read, state, user, session, metadata)
@@ -234,7 +227,7 @@ class Agent:
         Raises:
             TypeError: Also when it is called inside an async turn, on the thread of its event loop.
         """
-        read, state = self._read(reply)
+        read, state = self._read(reply, user, session, metadata)
         context, make, finish = self._begin(read, state, user, session, metadata)
         with running_in(context):
             return finish(drive(make))
@@ -276,11 +269,14 @@ class Agent:
 
     # ------------------------------------------------------------------ how
 
-    def _read(self, reply: Any) -> tuple[Reply, State]:
+    def _read(self, reply: Any, user: Any, session: Any, metadata: Any) -> tuple[Reply, State]:
+        """Read the calls, and say now what is wrong with the arguments of ``ause_tools``."""
+        _check_texts(user=user, session=session)
+        if metadata is not None and not isinstance(metadata, Mapping):
+            problem = f"metadata= takes a dict (got: {metadata!r})"
+            raise TypeError(fix_message(problem, "give a dict", "await agent.ause_tools(reply, metadata={'task': 7})"))
         if isinstance(reply, State):
-            calls = tuple(reply.pending_calls)
-            reply.pending_calls.clear()
-            return Reply("calls", calls, calls), reply
+            return Reply("calls", read_reply(reply.waiting()).calls, reply), reply
         return read_reply(reply), self._state
 
     def _context(
@@ -311,6 +307,8 @@ class Agent:
         permissions = effective(engine.own, given=self._given, above=above)
         check_human(permissions, engine, above)
         with self._lock:
+            if read.original is state:
+                read = read_reply(state.take())
             state.turn += 1
             number = state.turn
         state.human = engine.whom()
@@ -360,6 +358,14 @@ class Agent:
         )
         listed = None if own.unchecked else [self._engine.redactor.text(name) for name in own.names]
         recorder.note("policy", permissions=listed, unchecked=own.unchecked, how="agent made")
+
+
+def _check_texts(**given: object) -> None:
+    for argument, value in given.items():
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise TypeError(
+                fix_message(f"{argument}= takes a text (got: {value!r})", "give a text", f"{argument}='ann'")
+            )
 
 
 def _below(level: Level, above: tuple[Level, ...]) -> None:

@@ -269,16 +269,16 @@ async def _arun_tool(item: CallItem) -> ToolDone:
 async def _on_worker(run: Callable[[dict[str, Any]], Any], args: dict[str, Any]) -> Any:
     import anyio.to_thread
 
-    def call() -> Any:
+    def call() -> list[Any]:
         try:
-            return run(args)
+            return [run(args)]  # trio refuses a coroutine as a result
         except BaseException as error:
             shown = _as_exception(error)
             if shown is error:
                 raise
             raise shown from error  # a future cannot carry everything
 
-    return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    return (await anyio.to_thread.run_sync(call, abandon_on_cancel=True))[0]
 
 
 def _as_exception(error: BaseException) -> Exception:

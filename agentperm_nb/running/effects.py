@@ -62,7 +62,8 @@ class ReviewEnded:
 
     approver: Approver
     requests: tuple[ApprovalRequest, ...]
-    error: Exception | None
+    error: BaseException | None
+    """What it raised; anything but an Exception interrupts the turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
@@ -14,6 +15,7 @@ from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Ask
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.recording import hidden_values, without
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
@@ -31,7 +33,10 @@ def explain_call(engine: Engine, permissions: PermissionList, state: State, call
         decision = _decide_here(permissions, state, call, found)
         problem = "; ".join(f"{field}: {text}" if field else text for field, text in found.check_args(call.args))
     secret = found.secret if found is not None else frozenset[str]()
-    return explanation_of(permissions, call, decision, problem=problem, redactor=engine.redactor, secret=secret)
+    hidden = hidden_values(call.args, secret)
+    made = explanation_of(permissions, call, decision, problem=problem, redactor=engine.redactor, secret=secret)
+    rows = tuple((*row[:3], without(row[3], hidden)) for row in made.rows)
+    return replace(made, reason=without(made.reason, hidden), rows=rows)
 
 
 def call_of(tool: Any, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> ToolCall:

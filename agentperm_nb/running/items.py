@@ -11,6 +11,7 @@ from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Verdict
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.recording import hidden_values
 from agentperm_nb.running.state import CallResult
 from agentperm_nb.tools import Hints, Tool
 
@@ -21,6 +22,7 @@ class CallItem:
     """What the engine knows of one call of the turn in hand."""
 
     __slots__ = (
+        "_hidden",
         "answer",
         "asked",
         "call",
@@ -36,6 +38,7 @@ class CallItem:
         "masked",
         "may_run",
         "parked",
+        "passed",
         "position",
         "problem",
         "reason",
@@ -61,6 +64,7 @@ class CallItem:
             self.masked = False
             self.problem = self.problem or f"the arguments are not JSON: {error}"
         self.hints = _hints(tool, call)
+        self._hidden: tuple[ToolCall | None, tuple[str, ...]] | None = None
         self.edited: ToolCall | None = None
         """The call with the arguments that a person put in place of the model's."""
         self.decided_digest = ""
@@ -71,6 +75,8 @@ class CallItem:
         self.asked = False
         """Whether a person, or who stands in for one, was asked and allowed it."""
         self.parked: tuple[Generator[Check, Verdict | None, Decision], Check] | None = None
+        self.passed: list[Permission] = []
+        """Permissions that could have asked a person and had no opinion."""
         self.may_run = False
         self.started = False
         self.decided_by: str | None = None
@@ -82,6 +88,15 @@ class CallItem:
         self.finished_before = 0
         """How many calls of the agent had finished when this one was decided."""
         self.result: CallResult | None = None
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The values, as texts, that are masked whole because of their names, of the model's call and of the edited."""
+        secret = self.tool.secret if self.tool is not None else ()
+        if self._hidden is None or self._hidden[0] is not self.edited:
+            both = [self.call.args] if self.edited is None else [self.call.args, self.edited.args]
+            self._hidden = (self.edited, hidden_values(both, secret))
+        return self._hidden[1]
 
     @property
     def final(self) -> ToolCall:

@@ -1,8 +1,8 @@
 """The calls of the turn in hand: what has been decided about each, and its result.
 
 1. A call gets one result: allowed and run, denied, cancelled, or an input error.
-2. A denial with ``stop=True`` ends the turn as one step: this call denied, all others that have no result cancelled,
-   approved ones too.
+2. A denial with ``stop=True`` ends the turn as one step: this call denied, all others that have no result and have not
+   started cancelled, approved ones too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Ledger:
             if isinstance(current, Decision):
                 self.deciding = None
                 return current
-            current = resume(generator, Ask("a person has been asked"))
+            no_opinion = any(permission is current.permission for permission in item.passed)
+            current = resume(generator, None if no_opinion else Ask("a person has been asked"))
 
     def until_a_person(
         self, generator: Generator[Check, Verdict | None, Decision], current: Decision | Check
@@ -123,9 +124,8 @@ class Ledger:
         self.stopped = StoppedByPermission(item.call, item.decided_by or "")
         self.state.stopped = self.stopped
         for other in self.items:
-            if other.result is None:
-                other.decided_by = item.decided_by
-                self.cancel(other, STOPPED)
+            if other.result is None and not other.started:
+                self.cancel(other, STOPPED, by=item)
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""
@@ -134,10 +134,20 @@ class Ledger:
         self.recorder.decided(item, "input_error", reason=problem)
         self.close(item, ToolOutcomeKind.INPUT_ERROR, f"(input error: {problem})", "input_error")
 
-    def cancel(self, item: CallItem, why: str, kind: ToolOutcomeKind = ToolOutcomeKind.CANCELLED) -> None:
-        """End a call that nobody denied and that will not run."""
+    def cancel(
+        self,
+        item: CallItem,
+        why: str,
+        kind: ToolOutcomeKind = ToolOutcomeKind.CANCELLED,
+        *,
+        by: CallItem | None = None,
+    ) -> None:
+        """End a call that nobody denied and that will not run; `by` is the call whose denial stopped the turn."""
         item.may_run, item.reason = False, why
-        self.recorder.hold("cancelled", item, reason=why)
+        item.decided_by, item.decided_kind = (by.decided_by, by.decided_kind) if by is not None else (None, "")
+        self.recorder.hold(
+            "cancelled", item, reason=why, decided_by=item.decided_by, decided_kind=item.decided_kind or None
+        )
         self.close(item, kind, why, "cancelled")
 
     def close(
@@ -163,11 +173,7 @@ class Ledger:
             args_run=item.edited.args if item.edited is not None else None,
             value=value,
         )
-        self.state.history.append(item.result)
-        for index, pending in enumerate(self.state.pending_calls):
-            if pending is item.call:
-                del self.state.pending_calls[index]
-                break
+        self.state.settle(item.result)
 
     def undecided(self, item: CallItem, error: Exception) -> None:
         """Record a call that a permission could not decide because it raised."""

@@ -3,7 +3,8 @@
 1. A run that is started inside a tool call is below the run that makes the call.
 2. The deny permissions of every run above come first, outermost first.
 3. Then the agent's own list; an agent that was given none has the list of the run above it.
-4. Each permission asks whoever is asked in the run that wrote it.
+4. Each permission asks whoever is asked in the run that wrote it; where that run was given nobody to ask, whoever is
+   asked in the run above it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from agentperm_nb.errors import NoHumanError, fix_message
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.running.engine import Engine
+from agentperm_nb.running.engine import AUTO, Engine
 
-__all__ = ["Level", "check_human", "effective", "levels_above", "writer_of"]
+__all__ = ["Level", "asks_for", "check_human", "effective", "levels_above"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,17 @@ def effective(own: PermissionList, *, given: bool, above: tuple[Level, ...]) -> 
     return PermissionList(items, above=[level.permissions for level in above])
 
 
-def writer_of(permission: Permission | None, engine: Engine, above: tuple[Level, ...]) -> Engine:
-    """Return the engine of the run that wrote a permission."""
-    for level in above:
-        if any(item is permission for item in level.engine.own.items):
-            return level.engine
-    return engine
+def asks_for(permission: Permission | None, engine: Engine, above: tuple[Level, ...]) -> Engine:
+    """Return the engine whose human or handler a permission asks: of the run that wrote it.
+
+    Where that run was given nobody, those of the nearest run above it that was given somebody, or None on purpose.
+    """
+    chain = [engine, *(level.engine for level in reversed(above))]  # innermost first
+    for index, writer in enumerate(chain):
+        if any(item is permission for item in writer.own.items):
+            chain = chain[index:]
+            break
+    return next((one for one in chain if one.handler is not None or one.human is not AUTO), chain[0])
 
 
 def check_human(permissions: PermissionList, engine: Engine, above: tuple[Level, ...]) -> None:
@@ -62,8 +68,8 @@ def check_human(permissions: PermissionList, engine: Engine, above: tuple[Level,
     for permission, name in permissions.order:
         if not isinstance(permission, DecideByHuman) or permission.human is not None:
             continue
-        writer = writer_of(permission, engine, above)
-        if writer.human is None and writer.handler is None:
+        asked = asks_for(permission, engine, above)
+        if asked.human is None and asked.handler is None:
             raise NoHumanError(
                 fix_message(
                     f"{name} in permissions= asks the Agent's human, and the agent was made with human=None",

@@ -1,9 +1,15 @@
-"""What the engine writes into the log of one turn. Everything passes the redactor on its way."""
+"""What the engine writes into the log of one turn. Everything passes the redactor on its way.
+
+A reason, an error or a question may quote an argument that is masked whole: its value is masked there too, which the
+redactor alone, to which it is a word like any other, could not know.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,12 +18,14 @@ from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.audit.events import Event, EventKind
 from agentperm_nb.audit.store import Store
 from agentperm_nb.context import RunContext
-from agentperm_nb.redaction import Redactor
+from agentperm_nb.redaction import MASK, Redactor, is_secret_name
 
 if TYPE_CHECKING:
     from agentperm_nb.running.items import CallItem
 
-__all__ = ["Recorder", "describe_error"]
+__all__ = ["Recorder", "describe_error", "hidden_values", "without"]
+
+_SHORTEST = 4  # characters of a value that is looked for in other texts
 
 
 class Recorder:
@@ -53,6 +61,7 @@ class Recorder:
         if item is not None:
             event.call_key, event.position = item.call_key, item.position
             event.call_id, event.args_digest = item.call.id, item.digest
+            event.data = without(data, item.hidden)
         if answer is not None:
             event.approver, event.approver_from = answer.approver, answer.approver_from
         return event
@@ -128,9 +137,10 @@ class Recorder:
         """Return the arguments that will run, masked."""
         return self._redactor.value(item.final.args, secret=item.tool.secret if item.tool is not None else ())
 
-    def text(self, text: str) -> str:
-        """Return a text, masked."""
-        return self._redactor.text(text)
+    def text(self, text: str, item: CallItem | None = None) -> str:
+        """Return a text, masked; with `item`, also what its call hides."""
+        masked: str = without(self._redactor.text(text), () if item is None else item.hidden)
+        return masked
 
     def error(self, error: BaseException) -> str:
         """Return an error in words, masked."""
@@ -144,6 +154,47 @@ def describe_error(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - a foreign __str__ may do anything
         message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def hidden_values(args: Any, secret: Iterable[str]) -> tuple[str, ...]:
+    """Return the values, as texts, that are masked whole because of their names; the longest first.
+
+    Args:
+        args: The arguments of a call.
+        secret: Names whose values are masked, beside those that look like a secret's.
+    """
+    found: set[str] = set()
+    names = frozenset(secret)
+
+    def look(value: Any, hide: bool) -> None:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                look(item, hide or (isinstance(key, str) and (key in names or is_secret_name(key))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                look(item, hide)
+        elif hide and isinstance(value, str):
+            found.update((value, repr(value)[1:-1], json.dumps(value)[1:-1]))  # as it is, and as it is quoted
+        elif hide and isinstance(value, int | float):
+            with contextlib.suppress(ValueError):  # an integer of more digits than Python writes
+                found.add(repr(value))
+
+    look(args, False)
+    texts = (text for text in found if len(text) >= _SHORTEST and text not in MASK)
+    return tuple(sorted(texts, key=len, reverse=True))
+
+
+def without(value: Any, hidden: tuple[str, ...]) -> Any:
+    """Return a JSON value with each of the hidden texts masked wherever it stands."""
+    if not hidden:
+        return value
+    if isinstance(value, str):
+        for text in hidden:
+            value = value.replace(text, MASK)
+        return value
+    if isinstance(value, Mapping):
+        return {key: without(item, hidden) for key, item in value.items()}
+    return [without(item, hidden) for item in value] if isinstance(value, list | tuple) else value
 
 
 @cache

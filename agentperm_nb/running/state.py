@@ -103,7 +103,8 @@ class State:
         self.id = id if id is not None else new_id("run")
         self.parent_id = parent_id
         self.pending_calls: list[ToolCall] = list(pending_calls)
-        """Calls of the turn in hand that have no result yet, in request order."""
+        """Calls that have no result yet: those of the turn in hand, and those that wait for one."""
+        self._in_hand: list[ToolCall] = []
         self.history: list[CallResult] = []
         """The results so far, in the order in which they came."""
         self.turn = 0
@@ -112,6 +113,30 @@ class State:
         """Set when a permission stopped the latest turn."""
         self.human: Any = None
         """Who is asked by a permission that asks by itself; set by the agent."""
+
+    def waiting(self) -> list[ToolCall]:
+        """Return the pending calls that no turn has in hand."""
+        return [call for call in self.pending_calls if not any(call is other for other in self._in_hand)]
+
+    def take(self) -> list[ToolCall]:
+        """Return the pending calls that no turn has in hand, and take them off: a call is decided once."""
+        taken = self.waiting()
+        self.pending_calls[:] = self._in_hand
+        return taken
+
+    def begin(self, calls: list[ToolCall]) -> None:
+        """Note the calls of a turn that begins."""
+        self.pending_calls.extend(calls)
+        self._in_hand.extend(calls)
+
+    def settle(self, result: CallResult) -> None:
+        """Note the result of a call of the turn in hand."""
+        self.history.append(result)
+        for calls in (self.pending_calls, self._in_hand):
+            for index, call in enumerate(calls):
+                if call is result.call:
+                    del calls[index]
+                    break
 
     def __repr__(self) -> str:
         return f"State({self.id!r}, turn {self.turn}, {len(self.history)} results)"

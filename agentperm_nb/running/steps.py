@@ -50,7 +50,7 @@ class TurnSteps(Ledger):
         Raises:
             Exception: Whatever a permission or a classic Human raised. Then nothing more of the turn starts.
         """
-        self.state.pending_calls.extend(item.call for item in self.items)
+        self.state.begin([item.call for item in self.items])
         try:
             yield from self._apply_rules()
             yield from self._let_ask()
@@ -94,13 +94,16 @@ class TurnSteps(Ledger):
                 continue
             generator, current = item.parked
             item.parked, self.deciding = None, item
-            self.awaited = item.asked = True
+            self.awaited = True
             result: Decision | Check = current
             while isinstance(result, Check):
                 asking = result.permission
                 item.rule = next(name for other, name in self.permissions.order if other is asking)
                 self.recorder.note("asked", item, rule=item.rule, reason=None)
                 result = yield from self.performed(generator, result)
+                item.asked = isinstance(result, Decision) and result.permission is asking
+                if not item.asked:
+                    item.passed.append(asking)
                 result = yield from self.until_a_person(generator, result)
             self._apply(item, result)
             self.recorder.write()
@@ -168,22 +171,23 @@ class TurnSteps(Ledger):
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
             return False
+        if self.awaited or self.engine.finished != item.finished_before:
+            decision = yield from self.decide_again(item)
+            verdict = decision.verdict
+            if not (isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked)):
+                item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+                if isinstance(verdict, Ask):
+                    verdict = Denied(
+                        "the rules changed while the call waited: now a person has to be asked. Call it again."
+                    )
+                assert isinstance(verdict, Denied)
+                self.deny(item, verdict)
+                return False
         if digest(item.final.name, item.final.args) != item.decided_digest:
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied("the arguments were changed after the call was decided"))
             return False
-        if not self.awaited and self.engine.finished == item.finished_before:
-            return True
-        decision = yield from self.decide_again(item)
-        verdict = decision.verdict
-        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked):
-            return True
-        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
-        if isinstance(verdict, Ask):
-            verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")
-        assert isinstance(verdict, Denied)
-        self.deny(item, verdict)
-        return False
+        return True
 
     def _finish(self, done: ToolDone) -> None:
         item, error = done.item, done.error
@@ -192,8 +196,14 @@ class TurnSteps(Ledger):
         self.engine.ran.move_to_end(item.decided_digest)
         if len(self.engine.ran) > KEPT:
             self.engine.ran.popitem(last=False)
+        content = ""
         if error is None:
-            kind, content = ToolOutcomeKind.DONE, result_text(done.value)
+            try:
+                content = result_text(done.value)
+            except Exception as raised:  # noqa: BLE001 - a foreign __str__ may do anything
+                error = raised
+        if error is None:
+            kind = ToolOutcomeKind.DONE
         elif isinstance(error, ToolInputError):
             kind, content = ToolOutcomeKind.INPUT_ERROR, f"(input error: {error})"
         elif isinstance(error, ToolError):

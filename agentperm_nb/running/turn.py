@@ -15,6 +15,7 @@ from agentperm_nb.errors import NotFinishedError, fix_message
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text
 from agentperm_nb.running.formats import write_results
+from agentperm_nb.running.recording import hidden_values, without
 from agentperm_nb.running.state import CallResult, StoppedByPermission, ToolOutcome
 
 if TYPE_CHECKING:
@@ -123,11 +124,15 @@ class Turn:
                 result.verdict + (" (edited)" if result.args_run is not None else ""),
                 result.decided_by or ("UNCHECKED" if result.decided_kind == "unchecked" else ""),
                 result.answered_by or "",
-                shorten(self._redactor.text(result.reason), 300),
-                shorten(self._redactor.text(result.content), 300) if result.verdict == "allowed" else "not run",
+                shorten(self._text(result, result.reason), 300),
+                shorten(self._text(result, result.content), 300) if result.verdict == "allowed" else "not run",
             )
             for result in self.results
         ]
+
+    def _text(self, result: CallResult, text: str) -> str:
+        secret = self._secrets.get(result.call.name, frozenset())
+        return str(without(self._redactor.text(text), hidden_values([result.call.args, result.args_run], secret)))
 
 
 class PendingTurn:
@@ -179,7 +184,17 @@ class TurnTask:
         async def run() -> Turn:
             return await begin()
 
-        self._task: asyncio.Task[Turn] = asyncio.get_running_loop().create_task(run())
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                fix_message(
+                    "agent.start() was called where no asyncio event loop is running",
+                    "call it in a notebook cell or an async function, or wait with use_tools",
+                    "turn = agent.use_tools(reply)",
+                )
+            ) from None
+        self._task: asyncio.Task[Turn] = loop.create_task(run())
         self._waiting = waiting
 
     def __await__(self) -> Generator[Any, Any, Turn]:
