@@ -31,6 +31,10 @@ def _read_line(question: str) -> str:
 _END = "the input ended before an answer was given"
 
 
+class _AnsweredElsewhereError(Exception):
+    """The request left the desk while its question stood on the screen."""
+
+
 class TextApprover(Human):
     """A person who reads and types text.
 
@@ -64,7 +68,8 @@ class TextApprover(Human):
     def review(self, requests: Sequence[ApprovalRequest]) -> Iterator[tuple[str, ApprovalDecision]]:
         """Ask about each request on the calling thread; yield (request id, decision) as they are given.
 
-        A request that was answered elsewhere in the meantime is passed over. Nothing is asked after a stop.
+        A request that was answered elsewhere in the meantime is passed over, also when that happened while its question
+        stood on the screen. Nothing is asked after a stop.
         """
         at_desk = {request.id for request in requests if the_desk.is_open(request.id)}
         for place, request in enumerate(requests, 1):
@@ -81,7 +86,9 @@ class TextApprover(Human):
                 if ended:
                     raise EOFError
                 left = len(requests) - place + 1
-                decision = self._answer(request, place, left)
+                decision = self._answer(request, place, left, at_desk=request.id in at_desk)
+            except _AnsweredElsewhereError:
+                continue
             except EOFError:
                 ended, decision = True, ApprovalDecision("deny", reason=_END)
             if decision is None:
@@ -120,32 +127,39 @@ class TextApprover(Human):
             lines.append("  no arguments")
         self._write("\n".join(lines))
 
-    def _answer(self, request: ApprovalRequest, place: int, left: int) -> ApprovalDecision | None:
+    def _answer(self, request: ApprovalRequest, place: int, left: int, *, at_desk: bool) -> ApprovalDecision | None:
         """Return the decision, or None for "all that are left"."""
+
+        def read(question: str) -> str:
+            line = self._read(question)
+            if at_desk and not the_desk.is_open(request.id):
+                raise _AnsweredElsewhereError
+            return line.strip()
+
         every = f", approve [all] {left} shown" if left > 1 else ""
         which = f"{place}. {_line(request.call.name)}: " if left > 1 or place > 1 else ""
         question = f"{which}[a]pprove, [d]eny, deny and [s]top, [e]dit{every}? "
         while True:
-            word = self._read(question).strip().lower()
+            word = read(question).lower()
             if word in ("a", "approve"):
                 return ApprovalDecision("allow")
             if word in ("d", "deny", "s", "stop"):
-                reason = self._read("Reason, which the model reads (may be empty): ").strip()
+                reason = read("Reason, which the model reads (may be empty): ")
                 return ApprovalDecision("deny", reason=reason or None, stop=word in ("s", "stop"))
             if word == "all" and every:
                 return None
             if word in ("e", "edit"):
-                decision = self._edit(request)
+                decision = self._edit(request, read)
                 if decision is not None:
                     return decision
                 continue
             self._write("Type one of the letters in brackets." if word else "Nothing is chosen by an empty line.")
 
-    def _edit(self, request: ApprovalRequest) -> ApprovalDecision | None:
+    def _edit(self, request: ApprovalRequest, read: Callable[[str], str]) -> ApprovalDecision | None:
         """Return an edit, or None when it was given up."""
         self._write(f"The arguments as JSON:\n  {edit_text(request, indent=None)}")
         while True:
-            text = self._read("New arguments as JSON, all of them on one line (empty: back): ").strip()
+            text = read("New arguments as JSON, all of them on one line (empty: back): ")
             if not text:
                 return None
             try:

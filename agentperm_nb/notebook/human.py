@@ -37,6 +37,7 @@ __all__ = ["NotebookHuman"]
 _log = logging.getLogger("agentperm_nb")
 _TICK = 0.1  # an interrupt gets through to an idle event loop only when something wakes it
 _MISSING_AFTER = 3.0
+_PATIENCE = 2.0  # s for a page to take a text prompt back
 _REMEDY = "Give rules that decide without a person, such as AllowByName(['read_*']), or human=TextApprover()."
 
 
@@ -115,6 +116,8 @@ class _Wait:
         self._display_id = new_id("agentperm_nb")
         self._started = time.monotonic()
         self._shown = self._missing_said = self._prompted = False
+        self._lock = threading.Lock()
+        self._prompt_thread: int | None = None
 
     @property
     def done(self) -> bool:
@@ -129,6 +132,43 @@ class _Wait:
     def prompt(self) -> None:
         """Put everything that waits as text, on the calling thread."""
         raise NotImplementedError
+
+    def prompt_on_worker(self) -> None:
+        """Do as `prompt` does; `end_prompt`, called from another thread, ends it."""
+        with self._lock:
+            self._prompt_thread = threading.get_ident()
+        try:
+            self.prompt()
+        except KeyboardInterrupt:
+            pass  # that is `end_prompt`: Python itself interrupts the main thread only
+        except Exception:  # noqa: BLE001 - the panel may still answer; a failed prompt must not end the wait
+            _log.exception("the text prompt failed")
+        finally:
+            with self._lock:
+                self._prompt_thread = None
+
+    async def take_prompt_back(self) -> None:
+        """Take a text prompt back that is still open although all is answered: the page cannot run cells before."""
+        import anyio
+
+        if self._prompt_thread is None:
+            return
+        self.panel.take_prompt_back()
+        with anyio.move_on_after(_PATIENCE if self.panel.greeted_at is not None else 0):
+            while self._prompt_thread is not None:  # noqa: ASYNC110 - another thread, which has no event to set here
+                await anyio.sleep(0.02)
+        if self._prompt_thread is not None:
+            text = "The text prompt is no longer needed. Press Enter in it, so that the notebook can run other cells."
+            _display(note_bundle(text), f"{self._display_id}_open")
+
+    def end_prompt(self) -> None:
+        """Stop reading: a thread that went on would take the answer to somebody else's ``input()``."""
+        import ctypes
+
+        with self._lock:
+            if self._prompt_thread is not None:
+                raised = ctypes.py_object(KeyboardInterrupt)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._prompt_thread), raised)
 
     def show(self) -> None:
         view = {"version_major": 2, "version_minor": 0, "model_id": self.panel.model_id}
@@ -242,22 +282,28 @@ async def _await_answers(wait: _Wait) -> None:
         if threading.get_ident() == home:  # a change on another thread is seen at the next tick
             bell[0].set()
 
+    async def tick() -> None:  # a task of its own: a time limit around the wait could swallow an interrupt
+        while True:
+            await anyio.sleep(_TICK)
+            bell[0].set()
+
     async def put_as_text() -> None:
-        try:
-            await anyio.to_thread.run_sync(wait.prompt, abandon_on_cancel=True)
-        except Exception:  # noqa: BLE001 - the panel may still answer; a failed prompt must not end the wait
-            _log.exception("the text prompt failed")
+        await anyio.to_thread.run_sync(wait.prompt_on_worker, abandon_on_cancel=True)
 
     async def until_done() -> None:
-        async with anyio.create_task_group() as tasks:
-            while not wait.done:
-                wait.look()
-                if wait.take_prompt():
-                    tasks.start_soon(put_as_text)
-                with anyio.move_on_after(_TICK):
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tick)
+                while not wait.done:
+                    wait.look()
+                    if wait.take_prompt():
+                        tasks.start_soon(put_as_text)
                     await bell[0].wait()
-                bell[0] = anyio.Event()
-            tasks.cancel_scope.cancel()
+                    bell[0] = anyio.Event()
+                await wait.take_prompt_back()
+                tasks.cancel_scope.cancel()
+        finally:
+            wait.end_prompt()
 
     wait.panel.listen(ring)
     delivery = _delivery(wait)

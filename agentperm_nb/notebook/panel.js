@@ -402,6 +402,15 @@ class Panel {
   take(message) {
     if (message?.type === "problems") this.cards.get(message.id)?.problemsCame(message.problems);
     if (message?.type === "cards") this.takeCards(message);
+    if (message?.type === "prompt_over") this.endPrompt();
+  }
+
+  // A text prompt that was put before this panel was there: an empty line ends it, and answers nothing.
+  endPrompt() {
+    const field = this.root.closest(".jp-OutputArea")?.querySelector("input.jp-Stdin-input:not(:disabled)");
+    if (!field) return;
+    field.value = "";
+    field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
   }
 
   takeCards({ cards, waiting, total }) {

@@ -130,6 +130,11 @@ class ApprovalPanel(anywidget.AnyWidget):
         if stale and self.greeted_at is not None and not self._over:
             self.send({"type": "cards", "cards": [self._card(key) for key in stale], **self._counts()})
 
+    def take_prompt_back(self) -> None:
+        """Ask the pages to end a text prompt that is open below the panel."""
+        if self.greeted_at is not None and not self._over:
+            self.send({"type": "prompt_over"})
+
     def finish(self) -> None:
         """Show nothing more, take no more clicks, and close the widget with all that belongs to it."""
         if self._over:

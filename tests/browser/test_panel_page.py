@@ -325,6 +325,54 @@ def test_a_panel_that_does_not_show_itself_becomes_a_text_prompt(open_notebook, 
     assert "answered deny reason=by text" in nb.output(1)
 
 
+_LATE = """
+from agentperm_nb.notebook.panel import ApprovalPanel
+hello = 'model.send({ type: "hello" });'
+assert hello in ApprovalPanel._esm
+ApprovalPanel._esm = ApprovalPanel._esm.replace(hello, 'setTimeout(() => ' + hello[:-1] + ', 3000);')
+print(await ask(make_request(), prompt_after=0.5))
+"""
+
+
+def type_name(nb: NotebookPage) -> None:
+    """Run cell 2, which asks for a name, and type it: another reader of the input would take it away."""
+    nb.run(2)
+    field = nb.page.locator(".jp-Cell").nth(2).locator("input.jp-Stdin-input")
+    nb.wait_visible(field)
+    field.press_sequentially("ada")
+    field.press("Enter")
+    nb.wait_output(2, "got ada", timeout=10)
+
+
+@pytest.mark.parametrize("where", EVERYWHERE, ids=str)
+def test_a_late_panel_answers_and_takes_the_text_prompt_back(open_notebook, where):
+    nb = open_notebook([SETUP, _LATE, "print('got', input('name? '))"], where)
+    nb.run(0)
+    nb.wait_idle()
+    nb.run(1)
+    nb.wait_visible(nb.page.locator("input.jp-Stdin-input"))
+    nb.wait_button("Approve")
+    guard(nb)
+    nb.click("Approve")
+    nb.wait_output(1, "['answered allow']")
+    nb.wait_idle()
+    type_name(nb)
+
+
+@pytest.mark.parametrize("where", EVERYWHERE, ids=str)
+def test_an_interrupt_at_the_text_prompt_leaves_the_input_to_the_next_cell(open_notebook, where):
+    cell = f"{_MUTE.format()}await ask(make_request(), prompt_after=0.5)"
+    nb = open_notebook([SETUP, cell, "print('got', input('name? '))"], where)
+    nb.run(0)
+    nb.wait_idle()
+    nb.run(1)
+    nb.wait_visible(nb.page.locator("input.jp-Stdin-input"))
+    nb.interrupt()
+    nb.wait_output(1, "not answered: the wait was cancelled", timeout=5)
+    nb.wait_idle()
+    type_name(nb)
+
+
 @pytest.mark.parametrize(
     "call", ["await NotebookHuman().aask(None, 'Colour?', c)", "NotebookHuman().ask(None, 'Colour?', c)"]
 )
