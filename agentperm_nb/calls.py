@@ -73,7 +73,11 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """Return a frozen deep copy: mappings become `FrozenDict`, lists and tuples `FrozenList`, the rest is kept."""
+    """Return a frozen deep copy: mappings become `FrozenDict`, lists and tuples `FrozenList`, the rest is kept.
+
+    Raises:
+        RecursionError: The value is nested too deeply, or contains itself.
+    """
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if isinstance(value, Mapping):
@@ -139,7 +143,16 @@ class ToolCall:
                     example,
                 )
             )
-        object.__setattr__(self, "args", freeze(self.args))
+        try:
+            object.__setattr__(self, "args", freeze(self.args))
+        except RecursionError:
+            raise ValueError(
+                fix_message(
+                    f"the arguments of {self.name} are nested too deeply, or contain themselves",
+                    "give arguments that can be written as JSON",
+                    example,
+                )
+            ) from None
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -195,7 +208,10 @@ def digest(name: str, args: Mapping[str, Any]) -> str:
 
 
 def format_call(call: ToolCall) -> str:
-    """Return ``name(key=value, …)`` with each value as JSON, or its ``repr`` where JSON has no form; nothing is cut."""
+    """Return ``name(key=value, …)`` with each value as JSON, or its ``repr`` where JSON has no form; nothing is cut.
+
+    A value that has no ``repr`` either is named by its type.
+    """
     return f"{call.name}({', '.join(f'{key}={_json_or_repr(value)}' for key, value in call.args.items())})"
 
 
@@ -203,4 +219,7 @@ def _json_or_repr(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return repr(value)
+        try:
+            return repr(value)
+        except Exception:  # noqa: BLE001 - a foreign repr may do anything, and a long int has none
+            return f"<{type(value).__name__}>"

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import fix_message
+from agentperm_nb.redaction import MASK, Redactor, is_secret_name
 
-__all__ = ["check_signature", "checked_schema", "is_plain", "model_of", "path_text", "problem_text"]
+__all__ = ["check_signature", "checked_schema", "is_plain", "model_of", "path_text", "problem_text", "schema_of"]
 
 
 def checked_schema(name: str, schema: object) -> dict[str, Any]:
@@ -30,9 +32,16 @@ def checked_schema(name: str, schema: object) -> dict[str, Any]:
         raise TypeError(
             fix_message(f"the schema of {name} is not a dict (got: {type(schema).__name__})", "give a dict", example)
         )
-    plain: dict[str, Any] = thaw(freeze(schema))
     try:
+        plain: dict[str, Any] = thaw(freeze(schema))
+        dialect = plain.get("$schema", "")
+        if not isinstance(dialect, str):
+            raise jsonschema.SchemaError(f"{dialect!r} is not a string", path=["$schema"])
         jsonschema.validators.validator_for(plain, default=jsonschema.Draft202012Validator).check_schema(plain)
+    except RecursionError:
+        raise ValueError(
+            fix_message(f"the schema of {name} is nested too deeply, or contains itself", "make it flatter", example)
+        ) from None
     except jsonschema.SchemaError as error:
         raise ValueError(
             fix_message(
@@ -78,7 +87,16 @@ def model_of(name: str, function: Callable[..., Any]) -> Any:
     import pydantic
 
     # What is wrapped is what has the annotations; eval_str reads the ones of "from __future__ import annotations".
-    signature = inspect.signature(function, eval_str=True)
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except Exception as error:  # an annotation is an expression, and may raise anything
+        raise TypeError(
+            fix_message(
+                f"the annotations of {name} cannot be read: {type(error).__name__}: {error}",
+                "define or import what they name outside of any function, or give input_schema=",
+                f"@tool\ndef {name}(path: str, limit: int = 10) -> str: ...",
+            )
+        ) from error
     fields: dict[str, Any] = {}
     extra = "forbid"
     for index, parameter in enumerate(signature.parameters.values()):
@@ -92,7 +110,7 @@ def model_of(name: str, function: Callable[..., Any]) -> Any:
     config = pydantic.ConfigDict(extra=extra, arbitrary_types_allowed=False, json_schema_extra=_tidy)  # type: ignore[typeddict-item]
     try:
         model = pydantic.create_model(name, __config__=config, **fields)
-        model.model_json_schema(by_alias=True)
+        model.model_json_schema(by_alias=True, schema_generator=_schema_generator())
     except (pydantic.errors.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
         raise TypeError(
             fix_message(
@@ -104,18 +122,35 @@ def model_of(name: str, function: Callable[..., Any]) -> Any:
     return model
 
 
+def schema_of(model: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a model that `model_of` made."""
+    schema: dict[str, Any] = model.model_json_schema(by_alias=True, schema_generator=_schema_generator())
+    return schema
+
+
+@cache
+def _schema_generator() -> Any:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Quiet(GenerateJsonSchema):
+        # A default that JSON has no form for is left out of the schema; there is nothing the user could do about it.
+        ignored_warning_kinds = {*GenerateJsonSchema.ignored_warning_kinds, "non-serializable-default"}  # noqa: RUF012
+
+    return Quiet
+
+
 def _tidy(schema: dict[str, Any]) -> None:
     schema.pop("title", None)
     for described in schema.get("properties", {}).values():
         described.pop("title", None)
 
 
-_PLAIN_TYPES = {str, int, float, bool, dict, list, type(None), Any, inspect.Parameter.empty}
+_PLAIN_TYPES = (str, int, float, bool, dict, list, type(None), Any, inspect.Parameter.empty)
 
 
 def is_plain(annotation: Any) -> bool:
     """Return whether a JSON value is already what the annotation asks for."""
-    if annotation in _PLAIN_TYPES:
+    if any(annotation is plain for plain in _PLAIN_TYPES):  # not "in": an annotation need not have a hash
         return True
     return get_origin(annotation) in {dict, list} and all(is_plain(part) for part in get_args(annotation))
 
@@ -128,8 +163,16 @@ def path_text(path: Iterable[Any]) -> str:
     return text
 
 
-def problem_text(error: Any) -> str:
-    """Return a schema error in words, without repeating a long value."""
+def problem_text(error: Any, secret: Iterable[str] = ()) -> str:
+    """Return a schema error in words, without secrets, and without repeating a long value.
+
+    Args:
+        error: What jsonschema found.
+        secret: More names whose values are masked.
+    """
     message: str = error.message
     value = repr(error.instance)
-    return message.replace(value, f"{value[:80]}…", 1) if len(value) > 120 else message
+    names = [part for part in error.absolute_path if isinstance(part, str)]
+    hidden = any(name in secret or is_secret_name(name) for name in names)
+    shown = MASK if hidden else repr(Redactor().value(error.instance, secret=secret))
+    return message.replace(value, f"{shown[:80]}…" if len(shown) > 120 else shown, 1)

@@ -14,12 +14,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, overload
 
 from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import ToolInputError, fix_message
-from agentperm_nb.schemas import check_signature, checked_schema, is_plain, model_of, path_text, problem_text
+from agentperm_nb.schemas import check_signature, checked_schema, is_plain, model_of, path_text, problem_text, schema_of
 
 __all__ = ["Hints", "Tool", "as_tool", "as_tools", "tool"]
 
@@ -161,7 +161,7 @@ class Tool:
             return self._given_schema
         if self.function is None:
             return {"type": "object", "properties": {}}
-        return checked_schema(self.name, self._model.model_json_schema(by_alias=True))
+        return checked_schema(self.name, schema_of(self._model))
 
     @cached_property
     def is_async(self) -> bool:
@@ -198,10 +198,20 @@ class Tool:
     def check_args(self, args: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return what is wrong with the arguments: (field, problem) pairs, none when they fit the schema.
 
-        A field is a path such as ``passengers[0].dob``; it is empty for the arguments as a whole.
+        A field is a path such as ``passengers[0].dob``; it is empty for the arguments as a whole. Secrets are masked.
+        A schema that cannot be applied (a ``$ref`` that is not in it, or that leads to itself) fits no arguments.
         """
-        found = sorted(self._validator.iter_errors(args), key=lambda error: [str(part) for part in error.absolute_path])
-        return [(path_text(error.absolute_path), problem_text(error)) for error in found]
+        from referencing.exceptions import Unresolvable
+
+        try:
+            found = sorted(
+                self._validator.iter_errors(args), key=lambda error: [str(part) for part in error.absolute_path]
+            )
+        except Unresolvable as error:
+            return [("", f"the tool's schema refers to {error.ref}, which is not in it")]
+        except RecursionError:
+            return [("", "the tool's schema refers to itself without end, or the arguments are nested too deeply")]
+        return [(path_text(error.absolute_path), problem_text(error, self.secret)) for error in found]
 
     def run(self, args: dict[str, Any]) -> Any:
         """Run the tool with arguments that fit its schema; for an async tool, return something to await.
@@ -233,10 +243,21 @@ class Tool:
     def _needs_conversion(self) -> bool:
         if self.function is None or self._given_schema is not None:
             return False
-        return any(not is_plain(info.annotation) for info in self._model.model_fields.values())
+        return any(info.metadata or not is_plain(info.annotation) for info in self._model.model_fields.values())
+
+    @cached_property
+    def _whole_numbers(self) -> frozenset[str]:
+        if self._given_schema is not None:
+            return frozenset()
+        return frozenset(info.alias for info in self._model.model_fields.values() if info.annotation is int)
 
     def _converted(self, args: dict[str, Any]) -> dict[str, Any]:
         """Turn JSON values into what the annotations ask for: dates, enums, dataclasses, models."""
+        # JSON Schema takes 1.0 for a whole number; a function that asks for an int gets one.
+        args = {
+            name: int(value) if type(value) is float and value.is_integer() and name in self._whole_numbers else value
+            for name, value in args.items()
+        }
         if not self._needs_conversion:
             return args
         import pydantic
@@ -244,7 +265,10 @@ class Tool:
         try:
             model = self._model.model_validate_json(json.dumps(args), strict=True)
         except pydantic.ValidationError as error:
-            lines = [f"{path_text(problem['loc'])}: {problem['msg']}" for problem in error.errors()]
+            lines = [
+                f"{path_text(problem['loc'])}: {problem['msg']}" if problem["loc"] else problem["msg"]
+                for problem in error.errors()
+            ]
             raise ToolInputError("; ".join(lines)) from error
         extra = model.__pydantic_extra__ or {}
         return {
@@ -301,10 +325,13 @@ def tool(
             raise TypeError(fix_message(f"{target.name} is a tool already", "leave out the second @tool", _EXAMPLE))
         if not callable(target):
             raise TypeError(fix_message(f"@tool takes a function (got: {target!r})", "decorate a function", _EXAMPLE))
-        own_name = name if name is not None else getattr(target, "__name__", "")
+        named: Any = target
+        while isinstance(named, partial):  # it has no name, and its docstring is that of functools
+            named = named.func
+        own_name = name if name is not None else getattr(named, "__name__", "")
         if own_name == "<lambda>":
             raise ValueError(fix_message("a lambda has no name", "give name=", "tool(name='double')(lambda x: 2 * x)"))
-        text = description if description is not None else inspect.getdoc(target) or ""
+        text = description if description is not None else inspect.getdoc(named) or ""
         return Tool(own_name, text, input_schema, function=target, **options)
 
     return make if function is None else make(function)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
-from agentperm_nb.calls import ToolCall, same_json
+from agentperm_nb.calls import ToolCall, canonical_json, same_json
 from agentperm_nb.redaction import MASK
 from agentperm_nb.tools import Hints, Tool
 
@@ -74,8 +74,11 @@ class ApprovalRequest:
                 fit the tool's schema.
         """
         problems: list[tuple[str, str]] = []
-        restored = _restore(edited, self.shown_args, self.call.args, "", problems)
-        problems = problems or self.tool.check_args(restored)
+        try:
+            restored = _restore(edited, self.shown_args, self.call.args, "", problems)
+            problems = problems or self.tool.check_args(restored)
+        except RecursionError:
+            problems = [("", "the arguments are nested too deeply")]
         if problems:
             raise EditError(problems)
         return dict(restored)
@@ -85,21 +88,64 @@ def _restore(edited: Any, shown: Any, real: Any, path: str, problems: list[tuple
     if same_json(edited, shown):
         return real
     if isinstance(edited, Mapping):
-        shown, real = (shown, real) if isinstance(shown, Mapping) and isinstance(real, Mapping) else ({}, {})
-        return {
-            key: _restore(item, shown.get(key), real.get(key), f"{path}.{key}" if path else key, problems)
-            for key, item in edited.items()
-        }
-    if isinstance(edited, list):
-        same = isinstance(shown, list) and isinstance(real, list) and len(shown) == len(real) == len(edited)
-        before = list(zip(shown, real, strict=True)) if same else [(None, None)] * len(edited)
-        return [
-            _restore(item, *pair, f"{path}[{index}]", problems)
-            for index, (item, pair) in enumerate(zip(edited, before, strict=True))
-        ]
+        # Names may be masked too: real and shown have theirs in the same order.
+        alike = isinstance(shown, Mapping) and isinstance(real, Mapping) and len(shown) == len(real)
+        names = dict(zip(shown, real, strict=True)) if alike else {}
+        restored: dict[str, Any] = {}
+        for name, item in edited.items():
+            field = f"{path}.{name}" if path else str(name)
+            if name in names:
+                restored[names[name]] = _restore(item, shown[name], real[names[name]], field, problems)
+                continue
+            if MASK in name:
+                problems.append((path, f"the name {name!r} {_NOT_TOLD}"))
+            restored[name] = _restore(item, None, None, field, problems)
+        return restored
+    if isinstance(edited, list | tuple):
+        return _restore_list(edited, shown, real, path, problems)
     if isinstance(edited, str) and MASK in edited:
-        problems.append((path, f"{MASK} stands for a hidden value that cannot be told here: type the value itself"))
+        problems.append((path, f"{MASK} {_NOT_TOLD}"))
     return edited
+
+
+_NOT_TOLD = "stands for a hidden value that cannot be told here: type the value itself"
+
+
+def _restore_list(
+    edited: Sequence[Any], shown: Any, real: Any, path: str, problems: list[tuple[str, str]]
+) -> list[Any]:
+    before: list[tuple[Any, Any]] = []
+    if isinstance(shown, list | tuple) and isinstance(real, list | tuple) and len(shown) == len(real):
+        before = list(zip(shown, real, strict=True))
+    # What an item looks like tells which it is, when only one value looks like that. Its place tells it as long as
+    # nothing was moved, put in or taken out.
+    values: dict[str | None, list[Any]] = {}
+    for look, value in before:
+        values.setdefault(_text(look), []).append(value)
+    told = {
+        text
+        for text, alike in values.items()
+        if text is not None and all(same_json(value, alike[0]) for value in alike)
+    }
+    texts = [_text(item) for item in edited]
+    in_place = len(before) == len(edited) and all(
+        text not in told or text == _text(look) for text, (look, _) in zip(texts, before, strict=True)
+    )
+    restored: list[Any] = []
+    for index, (item, text) in enumerate(zip(edited, texts, strict=True)):
+        if text in told:
+            restored.append(values[text][0])
+        else:
+            look, value = before[index] if in_place else (None, None)
+            restored.append(_restore(item, look, value, f"{path}[{index}]", problems))
+    return restored
+
+
+def _text(value: Any) -> str | None:
+    try:
+        return canonical_json(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 @runtime_checkable

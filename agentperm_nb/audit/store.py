@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Protocol
 
 from agentperm_nb.audit.events import Event
 from agentperm_nb.audit.projection import Row, project
+from agentperm_nb.calls import freeze
 from agentperm_nb.errors import fix_message
 
 __all__ = ["MemoryStore", "Store"]
@@ -35,7 +37,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Keeps the newest calls in memory; they are gone with the process.
+    """Keeps the newest calls in memory; they are gone with the process. What it gives out cannot change what it keeps.
 
     Args:
         capacity: How many calls are kept.
@@ -56,6 +58,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._rows: dict[str, Row] = {}
         self._by_call: dict[str, list[Event]] = {}
+        self._forgotten: dict[str, None] = {}
         self._next = 1
 
     def __repr__(self) -> str:
@@ -67,7 +70,10 @@ class MemoryStore:
         first_drop = False
         with self._lock:
             for event in events:
+                if event.call_key in self._forgotten:
+                    continue  # the end of a call whose beginning was dropped would make half a row
                 event.seq = self._next
+                event.data = freeze(event.data)
                 self._next += 1
                 self._by_call.setdefault(event.call_key, []).append(event)
                 row = project(self._rows.get(event.call_key), event)
@@ -85,8 +91,9 @@ class MemoryStore:
         """Return the events, oldest first, of one call or of all."""
         with self._lock:
             if call_key is not None:
-                return list(self._by_call.get(call_key, ()))
-            return sorted((event for events in self._by_call.values() for event in events), key=lambda event: event.seq)
+                return [copy(event) for event in self._by_call.get(call_key, ())]
+            kept = (copy(event) for events in self._by_call.values() for event in events)
+            return sorted(kept, key=lambda event: event.seq)
 
     def rows(self, where: Callable[[Row], bool] | None = None) -> list[Row]:
         """Return copies of the rows in order of their first event."""
@@ -100,5 +107,8 @@ class MemoryStore:
         oldest = next(iter(self._rows))
         del self._rows[oldest]
         self._by_call.pop(oldest, None)
+        self._forgotten[oldest] = None
+        if len(self._forgotten) > self.capacity:
+            del self._forgotten[next(iter(self._forgotten))]
         self.dropped += 1
         return self.dropped == 1

@@ -18,12 +18,12 @@ class Verdict:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Allowed(Verdict):
     """The call may run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Denied(Verdict):
     """The call does not run.
 
@@ -47,7 +47,7 @@ class Denied(Verdict):
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask(Verdict):
     """A person is asked.
 
