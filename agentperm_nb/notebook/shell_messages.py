@@ -133,6 +133,8 @@ class ShellMessages:
             kernel.log.error("Invalid Message", exc_info=True)
             return
         latest = Context().run(self.current_request)  # outside of any cell's context: what the kernel is at
+        if not latest[1]:  # ipykernel 7.0 does not know
+            latest = waiter.request
         kernel._publish_status("busy", "shell", parent=message)
         try:
             kernel.set_parent(identities, message, channel="shell")

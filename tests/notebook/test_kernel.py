@@ -117,9 +117,20 @@ class Kernel:
         self.wait_for(lambda: text in self.printed(request), f"{text!r}")
 
     def wait_end(self, request: str) -> str:
-        """Wait until a request has ended; return what it printed."""
+        """Wait until a request has ended and its reply is here; return what it printed.
+
+        Before 7.4, ipykernel 7 may lose a message that arrives while it sends a reply.
+        """
         self.wait_for(lambda: self.states(request)[-1:] == ["idle"], "end of the cell")
+        self.reply(request)
         return self.printed(request)
+
+    def reply(self, request: str) -> dict[str, Any]:
+        """Return the reply to a request. Those to earlier ones, which nobody waited for, are passed over."""
+        while True:
+            reply = self.client.get_shell_msg(timeout=10)
+            if reply["parent_header"]["msg_id"] == request:
+                return reply
 
     def run(self, code: str, **content: Any) -> str:
         return self.wait_end(self.start(code, **content))
@@ -307,10 +318,7 @@ def test_what_a_reloaded_page_asks_is_answered_while_waiting(kernel, cell, quest
     request = kernel.start(cell)
     kernel.wait_text(request, "waiting")
     asked = getattr(kernel.client, question)()
-    reply = kernel.client.get_shell_msg(timeout=10)
-    while reply["parent_header"]["msg_id"] != asked:
-        reply = kernel.client.get_shell_msg(timeout=10)
-    assert reply["msg_type"] == f"{question}_reply"
+    assert kernel.reply(asked)["msg_type"] == f"{question}_reply"
     assert kernel.states(request)[-1:] != ["idle"]
     kernel.send("yes")
     kernel.wait_end(request)
