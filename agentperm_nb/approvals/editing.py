@@ -15,7 +15,7 @@ from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest, EditError
-from agentperm_nb.calls import canonical_json
+from agentperm_nb.calls import same_json
 from agentperm_nb.redaction import MASK, Redactor, is_secret_name
 from agentperm_nb.render import visible
 
@@ -78,7 +78,7 @@ def decision_of(request: ApprovalRequest, text: str, *, reason: str | None = Non
         EditError: The text cannot be sent; see rule 2 above.
     """
     edited = parse_edit(request, text)
-    if _same(request.call.args, edited):
+    if same_json(request.call.args, edited):
         return ApprovalDecision("allow", reason=reason)
     return ApprovalDecision("edit", edited_args=edited, reason=reason)
 
@@ -96,7 +96,7 @@ def changes(request: ApprovalRequest, edited: Mapping[str, Any]) -> list[tuple[s
 def _compare(
     real: Any, edited: Any, shown: Any, path: str, secret: frozenset[str], found: list[tuple[str, str, str]]
 ) -> None:
-    if _same(real, edited):
+    if same_json(real, edited):
         return
     if isinstance(real, Mapping) and isinstance(edited, Mapping):
         before = shown if isinstance(shown, Mapping) else {}
@@ -108,20 +108,12 @@ def _compare(
             elif name not in real:
                 found.append((field, "(not there)", MASK if hide else _masked(edited[name], secret)))
             elif hide:
-                if not _same(real[name], edited[name]):
+                if not same_json(real[name], edited[name]):
                     found.append((field, MASK, f"{MASK} (another value)"))
             else:
                 _compare(real[name], edited[name], before.get(name, MASK), field, secret, found)
         return
     found.append((path, _text(shown), _masked(edited, secret)))
-
-
-def _same(one: Any, other: Any) -> bool:
-    # Not `==`: it takes True for 1, and a tool may not.
-    try:
-        return canonical_json(one) == canonical_json(other)
-    except (TypeError, ValueError, RecursionError):
-        return False
 
 
 def _masked(value: Any, secret: frozenset[str]) -> str:

@@ -33,6 +33,7 @@ __all__ = ["Node", "answer_word", "approval_card", "call_text", "choices_of", "q
 Node = dict[str, Any]
 _HEADING = 300
 _INLINE = 120
+_IN_A_LINE = 160  # characters of one value where a call is told in a line
 _MOST = 200_000  # characters of one value; what is more is counted, and such a call cannot be edited in the page
 
 _ACTIONS: list[Node] = [
@@ -104,8 +105,10 @@ def answer_word(answer: Answer) -> str:
 
 
 def call_text(request: ApprovalRequest, limit: int = 400) -> str:
-    """Return the call with its shown arguments in one line; what is left out is counted."""
-    args = ", ".join(f"{name}={_json(value)}" for name, value in request.shown_args.items())
+    """Return the call with its shown arguments in one line; what is left out of a value or the whole is counted."""
+    args = ", ".join(
+        f"{name}={shorten(visible(_json(value)), _IN_A_LINE)}" for name, value in request.shown_args.items()
+    )
     return shorten(f"{request.call.name}({args})", limit)
 
 
