@@ -57,4 +57,11 @@ def _column(name: str, values: list[Any]) -> Any:
         return pd.DatetimeIndex(values, dtype="datetime64[us, UTC]")
     if name in CATEGORIES:
         return pd.Categorical(values, categories=list(CATEGORIES[name]))
-    return pd.array(values, dtype="string")
+    return pd.array([_unicode(value) for value in values], dtype="string")
+
+
+def _unicode(value: Any) -> Any:
+    # Half of a surrogate pair is no Unicode: Arrow, and so a string column, would refuse the whole table for it.
+    if isinstance(value, str) and not value.isascii():
+        return value.encode(errors="backslashreplace").decode()
+    return value

@@ -100,10 +100,12 @@ class Desk:
         """
         requests = list(requests)
         with self._lock:
+            new: dict[str, ApprovalRequest] = {}
             for request in requests:
-                if request.id in self._open or request.id in self._closed:
+                if request.id in self._open or request.id in self._closed or request.id in new:
                     raise ValueError(f"a request {request.id} has been at the desk already")
-            self._open.update((request.id, request) for request in requests)
+                new[request.id] = request
+            self._open.update(new)
         for request in requests:
             self._tell(DeskChange("opened", request.id))
 
