@@ -127,8 +127,9 @@ _HEADER = re.compile(rf"(?im)^([ \t]*(?:{_HEADER_NAME})[ \t]*:[ \t]*)([^\r\n]+)"
 _QUOTED_HEADER = re.compile(rf"(?i)((?P<quote>[\"'])(?:{_HEADER_NAME})[ \t]*:[ \t]*)((?:(?!(?P=quote))[^\r\n])+)")
 # name = value, name: value, "name": "value", ?name=value&…, --name value, also with escaped quotes
 _NAME = re.compile(
-    r"""(?x) (?<![\w.-]) (?P<name> [\w.-]++ )
-    (?P<between> (?:\\{0,64}["'])? \s{0,3} (?: => | := | ={1,3} | : ) \s{0,3} | (?<![=:]) [ \t]{1,3} (?![=:-]) )"""
+    r"""(?x) (?<![\w.-]) (?:
+    (?P<name> [\w.-]++ ) (?P<between> (?:\\{0,64}["'])? \s{0,3} (?: => | := | ={1,3} | : ) \s{0,3} )
+    | (?P<option> -[\w.-]*+ ) [ \t]{1,3} (?![=:-]) )"""
 )
 _OPENING = re.compile(r"[bBrRuUfF]{0,2}(\\{0,64})([\"'])")
 _TO_QUOTE = {quote: re.compile(rf"(?s)(?:[^{quote}\\]++|\\.)*+") for quote in ("'", '"')}
@@ -197,8 +198,8 @@ def _mask_named(text: str, secret: frozenset[str]) -> str:
 
 def _names_secret(text: str, match: re.Match[str], secret: frozenset[str]) -> bool:
     name, between, start = match["name"], match["between"], match.start()
-    if not between.strip():  # "--password hunter2" is a name and its value, "password reset" is not
-        return name.startswith("-") and is_secret_name(name)
+    if match["option"] is not None:  # "--password hunter2" is a name and its value, "password reset" is not
+        return is_secret_name(match["option"])
     if is_secret_name(name) or name.strip("-") in secret:
         return True
     if start and text[start - 1] in "?&" and between == "=":
