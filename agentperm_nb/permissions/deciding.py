@@ -166,9 +166,12 @@ def deciding(
         except ToolError as raised:
             verdict, error = Denied(str(raised)), raised
         except Exception as raised:
-            raised.add_note(f"exception raised in permission {name} checking {Redactor().call(call, tool.secret)}")
+            note = f"exception raised in permission {name} checking {Redactor().call(call, tool.secret)}"
             if isinstance(raised, StopIteration):  # a generator may not raise it
-                raise RuntimeError(f"{name} raised StopIteration") from raised
+                other = RuntimeError(f"{name} raised StopIteration")
+                other.add_note(note)
+                raise other from raised
+            raised.add_note(note)
             raise
         steps.append(Step(name, permission.kind, verdict, verdict is not None))
         if verdict is not None:

@@ -93,7 +93,7 @@ class Permission:
             try:
                 return [self.check(state, call, tool)]
             except StopIteration as error:
-                raise RuntimeError(f"{self!r} raised StopIteration") from error
+                raise RuntimeError(f"{_name_of(self)} raised StopIteration") from error
 
         (verdict,) = await anyio.to_thread.run_sync(guarded, abandon_on_cancel=True)
         return verdict

@@ -36,6 +36,7 @@ from agentperm_nb.tools import Hints
 __all__ = ["ask_people"]
 
 _DECLINED_ONE = "The user declined this call."
+_LONGEST = 200  # characters of a foreign text in a warning
 _EXPIRED = "Nobody answered in time, so this call was not run."
 
 
@@ -162,19 +163,21 @@ class _Asking:
 
     def _yielded(self, approver: Approver, request_id: object, value: object) -> None:
         if not isinstance(request_id, str) or self.given.get(request_id) is not approver:
-            warn_user(f"{approver!r} answered a request that it was not given ({_short(request_id)}): ignored")
+            warn_user(
+                f"{approver!r} answered a request that it was not given ({self._shown(_repr(request_id))}): ignored"
+            )
             return
-        decision = as_decision(value)
+        decision, item = as_decision(value), self.open.get(request_id)
         warning = ""
         if decision is None:
             decision = ApprovalDecision("deny", reason="The approver gave no valid answer, so this call was not run.")
             warning = (
-                f"{approver!r} returned {_short(value)}, which is not an answer, so the call was denied. "
-                "Return True, False or ApprovalDecision(...)"
+                f"{approver!r} returned {self._shown(_repr(value), item)}, which is not an answer, so the call was "
+                "denied. Return True, False or ApprovalDecision(...)"
             )
         self.engine.desk.answer(request_id, _from(approver, decision))
         if warning:
-            warn_user(self.recorder.text(warning))
+            warn_user(warning)
 
     def _ended(self, approver: Approver, requests: tuple[ApprovalRequest, ...], error: BaseException | None) -> None:
         left = [request for request in requests if self.engine.desk.is_open(request.id)]
@@ -188,7 +191,8 @@ class _Asking:
             if isinstance(approver, HumanApprover):
                 raise error
             reason = "Asking for approval failed, so this call was not run."
-            warn = f"{approver!r} raised {describe_error(error)}, so {_names(left)} denied"
+            said = self._shown(describe_error(error), *(self.open.get(request.id) for request in left))
+            warn = f"{approver!r} raised {said}, so {_names(left)} denied"
         else:
             reason = "Nobody answered, so this call was not run."
             warn = f"{approver!r} ended without an answer, so {_names(left)} denied"
@@ -198,7 +202,13 @@ class _Asking:
                 request.id, Answer(ApprovalDecision("deny", reason=reason), answered_by=by, via=repr(approver))
             )
         if warn:
-            warn_user(self.recorder.text(warn))
+            warn_user(warn)
+
+    def _shown(self, text: str, *items: CallItem | None) -> str:
+        """Return a foreign text as a warning may hold it: masked, and not long."""
+        for item in items or (None,):
+            text = self.recorder.text(text, item)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
     # ------------------------------------------------------------------ answers
 
@@ -282,12 +292,11 @@ def _from(approver: Approver, decision: ApprovalDecision) -> Answer:
     )
 
 
-def _short(value: object) -> str:
+def _repr(value: object) -> str:
     try:
-        text = repr(value)
+        return repr(value)
     except Exception:  # noqa: BLE001 - a foreign repr may do anything
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 80 else f"{text[:80]}…"
+        return f"a {type(value).__name__}"
 
 
 def _names(requests: list[ApprovalRequest]) -> str:

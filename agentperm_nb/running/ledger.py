@@ -110,7 +110,8 @@ class Ledger:
         """Let a call run, once all of the turn are decided."""
         item.may_run = True
         item.finished_before = self.engine.finished
-        item.decided_digest = digest(item.final.name, item.final.args)
+        # Of the call as it came in, not as it is now: what was shown to a person is what may run.
+        item.decided_digest = item.digest if item.edited is None else digest(item.final.name, item.final.args)
         self.recorder.decided(item, "allowed", reason=item.reason if item.asked else "")
 
     def deny(self, item: CallItem, verdict: Denied) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PendingTurn", "Turn", "TurnTask"]
 
+_FIELDS = {"number", "run", "results", "stopped", "unchecked", "format"}
 _COLUMNS = ("call", "verdict", "decided by", "answered by", "reason", "result")
 
 
@@ -164,7 +165,7 @@ class PendingTurn:
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        if hasattr(Turn, name) and not name.startswith("_"):
+        if (name in _FIELDS or hasattr(Turn, name)) and not name.startswith("_"):
             raise NotFinishedError(
                 fix_message(
                     f".{name} of a turn that was not awaited",
