@@ -63,11 +63,18 @@ class Hints:
                     "Hints(read_only=True)",
                 )
             )
-        said = self.read_only is True
-        defaults = {"read_only": False, "destructive": not said, "idempotent": said, "open_world": True}
-        for name, default in defaults.items():
-            if getattr(self, name) is None:
+        harmless = self.read_only is True
+        worst = {"read_only": False, "destructive": not harmless, "idempotent": harmless, "open_world": True}
+        object.__setattr__(self, "_said", frozenset(name for name in worst if getattr(self, name) is not None))
+        for name, default in worst.items():
+            if name not in self.said:
                 object.__setattr__(self, name, default)
+
+    @property
+    def said(self) -> frozenset[str]:
+        """Names of the hints that were given; the others are the worst case."""
+        names: frozenset[str] = self._said  # type: ignore[attr-defined]  # set above: no field, so not compared
+        return names
 
 
 class Tool:
@@ -76,8 +83,7 @@ class Tool:
     Give `function`, or subclass and override `run`.
 
     Args:
-        name: The name that the model calls, at most 64 letters, digits, ``_`` and ``-``; dots and slashes are allowed
-            where the provider allows them.
+        name: The name that the model calls: 1 to 128 characters without spaces; a provider may take fewer.
         description: What the model is told about it.
         input_schema: JSON Schema of the arguments, an object schema; made from the function's signature when left out.
         function: What runs, called with the arguments by name; sync or async.

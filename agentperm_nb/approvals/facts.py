@@ -45,11 +45,14 @@ def badges(request: ApprovalRequest) -> list[Badge]:
     found: list[Badge] = []
     if hints.read_only:
         found.append(Badge(f"{said}read-only", "plain", "It changes nothing."))
+    elif hints.said.isdisjoint({"read_only", "destructive"}):
+        about = "The tool does not say whether it changes or deletes anything, so it counts as destructive."
+        found.append(Badge("effects unknown", "caution", about))
     elif hints.destructive:
         found.append(Badge(f"{said}destructive", "caution", "It may delete or overwrite."))
     else:
         found.append(Badge(f"{said}writes", "plain", "It changes something, and neither deletes nor overwrites."))
-    if hints.open_world:
+    if hints.open_world and "open_world" in hints.said:
         found.append(Badge(f"{said}open world", "plain", "It may reach outside of this machine."))
     found += [Badge(flag, "caution", _FLAGS.get(flag, "")) for flag in request.flags]
     found += [

@@ -437,12 +437,22 @@ class Panel {
     this.cards.forEach((card) => card.tick());
     this.count(waiting, total);
     if (fresh.length) {
+      if (fresh.length === this.cards.size) requestAnimationFrame(() => this.reveal());
       this.model.send({ type: "shown", ids: fresh.map((card) => card.id) });
       const names = fresh.slice(0, 5).map((card) => card.name).join(", ");
       const more = fresh.length > 5 ? ` and ${fresh.length - 5} more` : "";
       news.push(`${fresh.length === 1 ? "Your answer is needed" : `${fresh.length} answers are needed`}: ${names}${more}.`);
     }
     if (news.length) setTimeout(() => (this.live.textContent = [...news, this.state.textContent].join(". ")), 100);
+  }
+
+  // A cell that was run near the end of the page would wait below its edge, unseen. A page that shows another part of
+  // the notebook is left where it is.
+  reveal() {
+    const { top, bottom } = this.root.getBoundingClientRect();
+    const edge = window.innerHeight;
+    const near = top > 0 && top < 1.5 * edge;
+    if (near && bottom > edge) this.root.scrollIntoView({ block: bottom - top > 0.8 * edge ? "start" : "end" });
   }
 
   count(waiting, total) {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
@@ -71,8 +72,7 @@ def who_decides(permissions: PermissionList, tool: Tool) -> str:
 def _opinion(permission: Permission, tool: Tool) -> str:
     """Return what a permission says of every call of a tool: a verdict, nothing, or that it depends."""
     known = type(permission).__module__ == "agentperm_nb.permissions.builtin"
-    asks = getattr(permission, "ask", None)
-    if known and callable(asks):
+    if known and isinstance(permission, DecideByHuman):
         return "asked"
     if not known:
         return "depends"
@@ -92,6 +92,8 @@ def _says_of_itself(tool: Tool) -> str:
     hints = tool.hints
     if hints.read_only:
         return "read-only"
+    if hints.said.isdisjoint({"read_only", "destructive"}):
+        return "nothing"
     return "destructive" if hints.destructive else "writes"
 
 

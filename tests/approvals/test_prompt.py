@@ -153,7 +153,7 @@ def test_a_call_is_shown_with_all_that_the_panel_shows():
     terminal = Terminal("a")
     terminal.review(request)
     for part in ("Run create_issue(…)?", "create_issue (server github)", "main › sub", "DecideByHuman(): no rule",
-                 "destructive, open world", "title = x", '  |   "a",'):  # fmt: skip
+                 "effects unknown", "title = x", '  |   "a",'):  # fmt: skip
         assert part in terminal.screen
 
 

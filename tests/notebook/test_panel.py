@@ -301,7 +301,7 @@ def test_a_card_names_tool_server_agent_rule_and_every_argument(shown):
         {"title": "x", "labels": ["a"], "body": "y" * 5000},
         of_server=True,
         agent_path=("main", "research", "writer"),
-        hints=Hints(read_only=True, source="server"),
+        hints=Hints(read_only=True, open_world=True, source="server"),
         question="Open an issue?",
     )
     page, _ = shown(request)
