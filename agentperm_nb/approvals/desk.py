@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,6 +78,7 @@ class Desk:
         self._closed: OrderedDict[str, str] = OrderedDict()
         self._listeners: dict[int, Callable[[DeskChange], object]] = {}
         self._next_listener = 0
+        self._gone: deque[int] = deque()
 
     def __repr__(self) -> str:
         return f"Desk({len(self._open)} waiting)"
@@ -145,10 +146,19 @@ class Desk:
             self._listeners[token] = listener
 
         def unsubscribe() -> None:
-            with self._lock:
-                self._listeners.pop(token, None)
+            # It may be called by the garbage collector, in a thread that holds the lock already: it never waits for it.
+            self._gone.append(token)
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._forget_gone()
+                finally:
+                    self._lock.release()
 
         return unsubscribe
+
+    def _forget_gone(self) -> None:
+        while self._gone:
+            self._listeners.pop(self._gone.popleft(), None)
 
     def _leave(self, request_id: str, kind: Literal["withdrawn", "expired"], why: str) -> bool:
         closed = self._close(request_id, kind)
@@ -167,6 +177,7 @@ class Desk:
 
     def _tell(self, change: DeskChange) -> None:
         with self._lock:
+            self._forget_gone()
             listeners = list(self._listeners.values())
         for listener in listeners:
             try:

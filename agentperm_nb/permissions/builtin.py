@@ -238,7 +238,7 @@ class DecideByHuman(DecidePermission):
         """Return the question in words, secrets masked; override it for a heading of your own."""
         return f"Run {Redactor().call(call, tool.secret)}?"
 
-    def ask(self, call: ToolCall, tool: Tool) -> Ask:
+    def as_ask(self, call: ToolCall, tool: Tool) -> Ask:
         """Return what the engine puts to the person."""
         return Ask(self.question(call, tool))
 

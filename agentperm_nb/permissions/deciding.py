@@ -156,7 +156,7 @@ def deciding(
                 if permission.asks_by_itself:
                     verdict = yield Check(permission, state, call, tool)
                 else:
-                    verdict = permission.ask(call, tool)
+                    verdict = permission.as_ask(call, tool)
             elif permission.blocking or type(permission).acheck is not Permission.acheck:
                 verdict = yield Check(permission, state, call, tool)
             else:

@@ -50,9 +50,16 @@ class Permission:
     """``deny``, ``allow`` or ``decide``."""
     may_return: ClassVar[tuple[type[Verdict], ...]]
     blocking: bool = True
-    """Whether ``check`` may block; if so, the async driver calls it on a worker thread."""
+    """Whether ``check`` may block; if so, the async driver calls it on a worker thread. It is not inherited by a class
+    with a ``check`` of its own."""
     name: str | None = None
     """What log, tables and trace call it; its ``repr`` when None."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take a ``check`` of one's own for one that may block, unless its class says otherwise."""
+        super().__init_subclass__(**kwargs)
+        if "check" in cls.__dict__ and "blocking" not in cls.__dict__:
+            cls.blocking = True
 
     def __new__(cls, *args: object, **kwargs: object) -> Permission:
         """Refuse a class that could not decide."""

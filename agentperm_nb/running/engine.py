@@ -88,7 +88,7 @@ class Engine:
             return self.handler
         whom = own if own is not None else self.whom()
         if whom is None:
-            return self._approvers.setdefault(0, NobodyApprover(_NOBODY_HERE))
+            return self._approvers.setdefault(0, NobodyApprover(_NOBODY if self.human is None else _NOBODY_HERE))
         return self._approvers.setdefault(id(whom), as_approver(whom))
 
 
@@ -104,6 +104,10 @@ def _watch_for_late_answers(engine: Engine) -> None:
     weakref.finalize(engine, engine.desk.subscribe(listener))
 
 
+_NOBODY = (
+    "Nobody is asked: the agent was made with human=None. Give it a human or an approval_handler=, or permissions that "
+    "decide without a person, such as AllowByName([...])."
+)
 _NOBODY_HERE = (
     "Nobody can answer here: there is no notebook front end and no terminal. Give permissions that decide without a "
     "person, such as AllowByName([...]), or an approval_handler=, or run this in JupyterLab."

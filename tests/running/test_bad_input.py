@@ -185,6 +185,7 @@ WHEN_MADE: dict[str, Callable[[], Any]] = {
     "human is a class": lambda: Agent([act], human=FakeHuman),
     "human is a text": lambda: Agent([act], human="ann"),
     "human is True": lambda: Agent([act], human=True),
+    "human is a permission": lambda: Agent([act], human=DecideByHuman()),
     "human is a function": lambda: Agent([act], human=act),
     "approval_handler is a text": lambda: Agent([act], approval_handler="allow"),  # type: ignore[arg-type]
     "approval_handler is True": lambda: Agent([act], approval_handler=True),  # type: ignore[arg-type]

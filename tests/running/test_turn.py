@@ -42,7 +42,7 @@ from agentperm_nb import (
     get_run_context,
     tool,
 )
-from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.desk import Answer, Desk, DeskChange, the_desk
 from agentperm_nb.testing import FakeHuman, Recording
 
 both_drivers = pytest.mark.parametrize("driver", DRIVERS)
@@ -821,6 +821,16 @@ def test_nobody_by_chance_denies_with_the_remedy(driver: str, monkeypatch: pytes
 
 
 @both_drivers
+def test_a_question_of_a_rule_where_nobody_is_on_purpose_is_denied_and_says_so(driver: str) -> None:
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[Says(lambda call: Ask("may it?"))], human=None)
+    (result,) = run(driver, agent, calls("act")).results
+    assert (result.verdict, result.answered_by) == ("denied", "nobody")
+    assert "human=None" in result.content
+    assert counter.ran == []
+
+
+@both_drivers
 def test_a_fake_human_without_answers_raises_and_nothing_runs(driver: str) -> None:
     counter, human = Counter(), FakeHuman(["yes"])
     agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human)
@@ -1203,6 +1213,23 @@ def test_blocking_checks_leave_the_event_loop_free_and_others_stay_on_it(driver:
 
 
 @both_drivers
+def test_a_subclass_of_a_built_in_with_its_own_check_is_taken_to_block(driver: str) -> None:
+    threads: list[int] = []
+
+    class Own(DenyByName):
+        def check(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+            threads.append(threading.get_ident())
+            return super().check(state, call, tool)
+
+    class Quick(Own):
+        blocking = False
+
+    run(driver, Agent([Counter().tool], permissions=[Own(["x"]), Quick(["x"]), AllowByDefault()]), calls("act"))
+    assert (threads[0] == threading.get_ident()) == (driver == "sync")
+    assert threads[1] == threading.get_ident()
+
+
+@both_drivers
 def test_the_same_call_again_is_marked_as_run_before(driver: str) -> None:
     human = answering("allow", "allow")
     agent = Agent([Counter().tool], permissions=[DecideByHuman()], human=human)
@@ -1220,6 +1247,16 @@ def test_an_agent_that_is_gone_leaves_no_listener_on_the_desk() -> None:
     assert len(listeners() - before) == 1
     del agent
     assert listeners() <= before
+
+
+def test_an_agent_may_be_collected_while_the_desk_is_locked() -> None:
+    heard: list[Any] = []
+    desk = Desk()
+    unsubscribe = desk.subscribe(heard.append)
+    with desk._lock:  # the garbage collector may run here, and call it
+        unsubscribe()
+    desk._tell(DeskChange("shown", "ask_1"))
+    assert heard == []
 
 
 def test_explain_asks_nobody_also_where_a_permission_is_only_async() -> None:
