@@ -75,6 +75,8 @@ class MemoryStore:
                 event.seq = self._next
                 event.data = freeze(event.data)
                 self._next += 1
+                if event.call_key and event.call_key not in self._rows and event.kind != "requested":
+                    continue  # its call has been dropped: half a row would tell nothing
                 self._by_call.setdefault(event.call_key, []).append(event)
                 row = project(self._rows.get(event.call_key), event)
                 if row is not None and event.call_key not in self._rows:

@@ -28,6 +28,8 @@ from agentperm_nb import (
     DecidePermission,
     Denied,
     DenyByName,
+    Log,
+    MemoryStore,
     NoHumanError,
     NotFinishedError,
     PermissionWarning,
@@ -1247,6 +1249,18 @@ def test_an_agent_that_is_gone_leaves_no_listener_on_the_desk() -> None:
     assert len(listeners() - before) == 1
     del agent
     assert listeners() <= before
+
+
+def test_a_full_log_in_memory_forgets_whole_calls_and_says_so() -> None:
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[AllowByDefault()], audit=Log(MemoryStore(2)))
+    outcome, noted = run_noting("sync", agent, calls(*["act"] * 5))
+    assert isinstance(outcome, Turn)
+    assert len(counter.ran) == 5
+    assert list(agent.audit.calls()["position"]) == [3, 4]
+    assert list(agent.audit.calls()["outcome"]) == ["ran", "ran"]
+    assert repr(agent.audit) == "Log(MemoryStore(2 of at most 2 calls, 3 oldest dropped))"
+    assert len(noted) == 1
 
 
 def test_an_agent_may_be_collected_while_the_desk_is_locked() -> None:
