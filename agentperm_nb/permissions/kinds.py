@@ -224,7 +224,11 @@ def names_of(permissions: Iterable[Permission]) -> tuple[str, ...]:
     total, seen, names = Counter(plain), Counter[str](), []
     for name in plain:
         seen[name] += 1
-        names.append(name if total[name] == 1 else f"{name} #{seen[name]}")
+        if total[name] > 1:
+            while (numbered := f"{name} #{seen[name]}") in total:  # somebody is called that already
+                seen[name] += 1
+            name = numbered
+        names.append(name)
     return tuple(names)
 
 

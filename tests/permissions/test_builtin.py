@@ -12,6 +12,7 @@ import pytest
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import NoHumanError
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
+from agentperm_nb.permissions.deciding import PermissionList, decide
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.testing import FakeHuman, tool_call
 from agentperm_nb.tools import Hints, Tool, tool
@@ -279,7 +280,8 @@ class TestDecideByHuman:
         assert repr(Mine(human=_Sees("yes"))) == "Mine(human=_Sees())"
 
     def test_in_an_agent_it_asks_with_the_secrets_masked(self) -> None:
-        assert DecideByHuman().ask(CALL, TOOL) == Ask('Run write(path="a.txt", password="[masked]")?')
+        asked = decide(PermissionList([DecideByHuman()]), None, CALL, TOOL).verdict
+        assert asked == Ask('Run write(path="a.txt", password="[masked]")?')
         secret = Tool("write", function=lambda **args: None, secret=["path"])
         assert DecideByHuman().question(CALL, secret) == 'Run write(path="[masked]", password="[masked]")?'
 
@@ -288,7 +290,7 @@ class TestDecideByHuman:
             def question(self, call: ToolCall, tool: Tool) -> str:
                 return f"May I {call.name}?"
 
-        assert Polite().ask(CALL, TOOL) == Ask("May I write?")
+        assert decide(PermissionList([Polite()]), None, CALL, TOOL).verdict == Ask("May I write?")
         assert not Polite().asks_by_itself
 
     @pytest.mark.parametrize("form", [_Sees, _SeesAsync], ids=["ask", "aask"])

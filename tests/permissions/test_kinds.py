@@ -265,6 +265,10 @@ class TestNames:
             "AllowByName(['a']) #1", "_Plain() #1", "AllowByName(['a']) #2", "AllowByName(['b'])", "_Plain() #2",
         )  # fmt: skip
 
+    def test_a_number_is_never_the_name_of_another_one(self) -> None:
+        named = [AllowByName(["a"], name=name) for name in ("x", "x", "x #1")]
+        assert names_of(named) == ("x #2", "x #3", "x #1")
+
     def test_a_repr_that_fails_still_gives_a_name(self) -> None:
         class Broken(DenyPermission):
             def __repr__(self) -> str:
