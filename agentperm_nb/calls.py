@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ __all__ = [
     "format_call",
     "freeze",
     "same_json",
+    "sha256",
     "thaw",
 ]
 
@@ -204,7 +204,14 @@ def digest(name: str, args: Mapping[str, Any]) -> str:
         TypeError: The arguments are not JSON.
         ValueError: The arguments hold NaN or an infinity.
     """
-    return hashlib.sha256(canonical_json([name, args]).encode()).hexdigest()
+    return sha256(canonical_json([name, args]))
+
+
+def sha256(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, in hexadecimal; a lone surrogate counts as its three bytes."""
+    import hashlib  # it loads OpenSSL, which whoever only imports the package does without
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def format_call(call: ToolCall) -> str:

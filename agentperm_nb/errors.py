@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import warnings
 
 __all__ = [
@@ -43,6 +42,8 @@ def fix_message(problem: str, fix: str, example: str) -> str:
         fix: One sentence that says what to do.
         example: A line or more of code that works; it is indented below ``Example:``.
     """
+    import textwrap
+
     return f"{problem}\nFix: {fix}\nExample:\n{textwrap.indent(textwrap.dedent(example).strip(), '    ')}"
 
 

@@ -12,13 +12,15 @@
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["escape", "flags", "shorten", "table_html", "table_text", "visible"]
+__all__ = ["MASK", "escape", "flags", "shorten", "table_html", "table_text", "visible"]
+
+MASK = "[masked]"
+"""What stands where a secret was."""
 
 _HIDDEN = "hidden-characters"
 _PADDING = "long-padding"
@@ -126,6 +128,8 @@ def _texts(value: Any) -> Iterable[str]:
 
 def escape(text: str) -> str:
     """Return `text`, made visible, as HTML."""
+    import html
+
     return html.escape(visible(text), quote=True)
 
 

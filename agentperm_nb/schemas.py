@@ -13,7 +13,8 @@ from typing import Any, get_args, get_origin
 
 from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import fix_message
-from agentperm_nb.redaction import MASK, Redactor, is_secret_name
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.render import MASK
 
 __all__ = ["check_signature", "checked_schema", "is_plain", "model_of", "path_text", "problem_text", "schema_of"]
 
@@ -170,6 +171,8 @@ def problem_text(error: Any, secret: Iterable[str] = ()) -> str:
         error: What jsonschema found.
         secret: More names whose values are masked.
     """
+    from agentperm_nb.masking import is_secret_name
+
     message: str = error.message
     value = repr(error.instance)
     names = [part for part in error.absolute_path if isinstance(part, str)]

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentperm_nb.calls import ToolCall, freeze
-from agentperm_nb.redaction import MASK, Redactor, is_secret_name, mask_text
+from agentperm_nb.masking import is_secret_name, mask_text
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.render import MASK
 
 SECRET_NAMES = [
     "password", "Password", "PASSWORD", "passwords", "passwd", "pwd",

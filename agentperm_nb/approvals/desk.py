@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -23,7 +22,6 @@ from agentperm_nb.errors import fix_message
 
 __all__ = ["Answer", "Desk", "DeskChange", "the_desk"]
 
-_log = logging.getLogger("agentperm_nb")
 _REMEMBERED = 10_000  # closed requests kept to tell a late answer from one to a request that never was
 
 
@@ -182,8 +180,10 @@ class Desk:
         for listener in listeners:
             try:
                 listener(change)
-            except Exception:  # noqa: BLE001 - rule 4 above
-                _log.exception("a listener of the desk raised at %s", change.kind)
+            except Exception:
+                import logging
+
+                logging.getLogger("agentperm_nb").exception("a listener of the desk raised at %s", change.kind)
 
 
 the_desk = Desk()

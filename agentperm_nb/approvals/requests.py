@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.calls import ToolCall, canonical_json, same_json
-from agentperm_nb.redaction import MASK
+from agentperm_nb.render import MASK
 from agentperm_nb.tools import Hints, Tool
 
 __all__ = ["ApprovalRequest", "Approver", "BlockingApprover", "EditError"]

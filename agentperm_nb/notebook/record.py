@@ -16,8 +16,8 @@ from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.approvals.editing import changes
 from agentperm_nb.approvals.facts import clock
 from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.masking import mask_text
 from agentperm_nb.notebook.cards import answer_word, call_text
-from agentperm_nb.redaction import mask_text
 from agentperm_nb.render import escape, shorten, visible
 
 __all__ = ["Entry", "note_bundle", "question_bundle", "record_bundle", "waiting_bundle"]

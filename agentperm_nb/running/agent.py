@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import deque
@@ -13,6 +12,7 @@ from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.calls import sha256
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
@@ -375,4 +375,4 @@ def _below(level: Level, above: tuple[Level, ...]) -> None:
 def _policy_id(permissions: PermissionList) -> str:
     if permissions.unchecked:
         return "unchecked"
-    return "policy_" + hashlib.sha256(json.dumps(permissions.names).encode()).hexdigest()[:12]
+    return "policy_" + sha256(json.dumps(permissions.names))[:12]

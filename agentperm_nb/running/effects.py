@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Effect", "Message", "Review", "ReviewAnswer", "ReviewEnded", "ReviewsOver", "Start", "ToolDone", "Wait"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Review:
     """Begin to put requests to an approver; it is over when `is_over` says so."""
 
@@ -29,12 +29,12 @@ class Review:
     is_over: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReviewsOver:
     """Wait until no approver is at work."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Start:
     """Begin to run a call, in a context of its own in which `prepare` is called first."""
 
@@ -42,12 +42,12 @@ class Start:
     prepare: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Wait:
     """Give the next message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReviewAnswer:
     """What an approver yielded; it may be anything."""
 
@@ -56,7 +56,7 @@ class ReviewAnswer:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReviewEnded:
     """An approver has ended, or raised."""
 
@@ -66,7 +66,7 @@ class ReviewEnded:
     """What it raised; anything but an Exception interrupts the turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ToolDone:
     """A call has run."""
 

@@ -7,7 +7,6 @@ redactor alone, to which it is a word like any other, could not know.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -17,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.audit.events import Event, EventKind
 from agentperm_nb.audit.store import Store
+from agentperm_nb.calls import sha256
 from agentperm_nb.context import RunContext
-from agentperm_nb.redaction import MASK, Redactor, is_secret_name
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.render import MASK
 
 if TYPE_CHECKING:
     from agentperm_nb.running.items import CallItem
@@ -130,7 +131,7 @@ class Recorder:
             item,
             outcome="ran" if error is None else "failed",
             error=None if error is None else self.error(error),
-            result_digest=hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest(),
+            result_digest=sha256(content),
         )
 
     def masked(self, item: CallItem) -> Any:
@@ -163,6 +164,8 @@ def hidden_values(args: Any, secret: Iterable[str]) -> tuple[str, ...]:
         args: The arguments of a call.
         secret: Names whose values are masked, beside those that look like a secret's.
     """
+    from agentperm_nb.masking import is_secret_name
+
     found: set[str] = set()
     names = frozenset(secret)
 

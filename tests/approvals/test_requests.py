@@ -12,7 +12,7 @@ from requests_for_tests import request_of
 
 from agentperm_nb.approvals.requests import EditError
 from agentperm_nb.calls import same_json, thaw
-from agentperm_nb.redaction import MASK
+from agentperm_nb.render import MASK
 
 
 def restored(args: dict[str, Any], edit: Any, **more: Any) -> Any:
