@@ -18,7 +18,7 @@ from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, Nob
 from agentperm_nb.approvals.decisions import ApprovalDecision, PermissionResult, Scope
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
 from agentperm_nb.audit.store import MemoryStore
-from agentperm_nb.calls import ToolCall, format_call, thaw
+from agentperm_nb.calls import ToolCall, format_call
 from agentperm_nb.context import RunContext, get_run_context
 from agentperm_nb.errors import (
     AgentPermError,
@@ -30,6 +30,7 @@ from agentperm_nb.errors import (
     ToolInputError,
 )
 from agentperm_nb.human import Human, parse_answer
+from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission

@@ -16,15 +16,24 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from agentperm_nb.calls import ToolCall, format_call, same_json
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import call_text, same_json
 from agentperm_nb.render import MASK
 
 __all__ = ["Redactor"]
 
 _MOST_LEVELS = 100  # what is nested deeper is masked whole
+
+
+class _Call(Protocol):
+    """What has a name and arguments; a `ToolCall` is above this floor."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def args(self) -> Mapping[str, Any]: ...
 
 
 class Redactor:
@@ -79,9 +88,9 @@ class Redactor:
         """
         return self._value(value, frozenset(secret), 0)
 
-    def call(self, call: ToolCall, secret: Iterable[str] = ()) -> str:
+    def call(self, call: _Call, secret: Iterable[str] = ()) -> str:
         """Return a call as text, ``name(key=value, …)``, with secrets masked."""
-        return format_call(ToolCall(call.name, self.value(call.args, secret=secret)))
+        return call_text(call.name, self.value(call.args, secret=secret))
 
     def _value(self, value: Any, secret: frozenset[str], depth: int) -> Any:
         if isinstance(value, str):

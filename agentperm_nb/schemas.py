@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, get_args, get_origin
 
-from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import freeze, thaw
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, overload
 
-from agentperm_nb.calls import freeze, thaw
 from agentperm_nb.errors import ToolInputError, fix_message
+from agentperm_nb.json_values import freeze, thaw
 from agentperm_nb.schemas import check_signature, checked_schema, is_plain, model_of, path_text, problem_text, schema_of
 
 __all__ = ["Hints", "Tool", "as_tool", "as_tools", "tool"]

@@ -24,15 +24,16 @@ SOURCES = REPOSITORY / PACKAGE
 # From the ground up. A module may import from its own floor and from those below; on the ground, from those before it.
 GROUND = (
     "errors",
-    "calls",
+    "json_values",
     "render",
     "masking",
     "redaction",
+    "calls",
     "context",
     "human",
     "schemas",
     "tools",
-)  # each only from those before it; fmt: skip
+)
 FLOORS = ("permissions", "approvals", "audit", "analysis", "running", "notebook", "adapters")
 ROOF = ("testing", "__main__", "")
 

@@ -14,17 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentperm_nb.calls import (
-    FrozenDict,
-    FrozenList,
-    ToolCall,
-    canonical_json,
-    digest,
-    format_call,
-    freeze,
-    same_json,
-    thaw,
-)
+from agentperm_nb.calls import ToolCall, format_call
+from agentperm_nb.json_values import FrozenDict, FrozenList, canonical_json, digest, freeze, same_json, thaw
 
 DICT_CHANGES: dict[str, Callable[[Any], object]] = {
     "d[k] = v": lambda d: operator.setitem(d, "a", 1),

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentperm_nb.calls import ToolCall, freeze
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.json_values import freeze
 from agentperm_nb.masking import is_secret_name, mask_text
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK

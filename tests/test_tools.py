@@ -14,8 +14,8 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from agentperm_nb.calls import freeze
 from agentperm_nb.errors import ToolInputError
+from agentperm_nb.json_values import freeze
 from agentperm_nb.tools import Hints, Tool, as_tool, as_tools, tool
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from agentperm_nb.analysis.frames import calls_frame
@@ -24,6 +25,8 @@ class Log:
 
     def __init__(self, store: Store | None = None) -> None:
         self.store: Store = MemoryStore() if store is None else store
+        self._lock = threading.Lock()
+        self._turns: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"Log({self.store!r})"
@@ -33,6 +36,12 @@ class Log:
 
     def __bool__(self) -> bool:
         return True  # an empty log is a log
+
+    def next_turn(self, run: str) -> int:
+        """Return the number of the next turn of a run, from 1: no two turns in one log share run and number."""
+        with self._lock:
+            number = self._turns[run] = self._turns.get(run, 0) + 1
+            return number
 
     def calls(self) -> pd.DataFrame:
         """Return one row a call, oldest first. `docs/audit-columns.md` describes the columns."""

@@ -13,8 +13,8 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Any, Literal, get_args
 
-from agentperm_nb.calls import freeze
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import freeze
 
 __all__ = ["Action", "ApprovalDecision", "PermissionResult", "Scope", "as_decision"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest, EditError
-from agentperm_nb.calls import same_json
+from agentperm_nb.json_values import same_json
 from agentperm_nb.masking import is_secret_name
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK, visible

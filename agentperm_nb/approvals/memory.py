@@ -11,8 +11,9 @@ import threading
 from dataclasses import dataclass
 
 from agentperm_nb.approvals.decisions import Scope
-from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
+from agentperm_nb.json_values import digest
 
 __all__ = ["Memory", "Remembered"]
 

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from agentperm_nb.audit.events import Event
 from agentperm_nb.audit.projection import Row, project
-from agentperm_nb.calls import freeze
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import freeze
 
 __all__ = ["MemoryStore", "Store"]
 

@@ -12,9 +12,9 @@ from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest
-from agentperm_nb.calls import sha256
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import sha256
 from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.explain import Explanation
@@ -309,8 +309,7 @@ class Agent:
         with self._lock:
             if read.original is state:
                 read = read_reply(state.take())
-            state.turn += 1
-            number = state.turn
+            number = state.turn = self.audit.next_turn(state.id)
         state.human = engine.whom()
         state.stopped = None
         level = Level(engine, permissions, context.agent_path)

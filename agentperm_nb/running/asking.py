@@ -20,9 +20,9 @@ from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decisio
 from agentperm_nb.approvals.desk import Answer, DeskChange
 from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
-from agentperm_nb.calls import digest, same_json
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import ToolError, warn_user
+from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.render import flags

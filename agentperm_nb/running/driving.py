@@ -22,8 +22,8 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentperm_nb.approvals.requests import BlockingApprover
-from agentperm_nb.calls import thaw
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.deciding import Check
 from agentperm_nb.running.effects import (
     Effect,

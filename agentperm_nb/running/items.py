@@ -6,7 +6,8 @@ from collections.abc import Generator
 
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.approvals.requests import ApprovalRequest
-from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Verdict

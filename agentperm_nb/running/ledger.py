@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
+from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
 from agentperm_nb.running.effects import Effect, Message

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.audit.events import Event, EventKind
 from agentperm_nb.audit.store import Store
-from agentperm_nb.calls import sha256
 from agentperm_nb.context import RunContext
+from agentperm_nb.json_values import sha256
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK
 

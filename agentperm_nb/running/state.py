@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -54,7 +54,7 @@ class StoppedByPermission:
         return f"stopped by permission {self.permission}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CallResult:
     """One call of a turn and what became of it."""
 
@@ -76,8 +76,13 @@ class CallResult:
     """Why it was refused, or what the person said."""
     args_run: Any = None
     """The arguments that ran, when a person changed them; else None."""
-    value: Any = field(default=None, repr=False)
+    value: Any = None
     """What the tool returned."""
+
+    def __repr__(self) -> str:
+        # Arguments, results and reasons may hold secrets, and what a cell shows is saved with the notebook.
+        by = f" by {self.decided_by}" if self.decided_by else ""
+        return f"CallResult({self.call.name}: {self.verdict}{by}, {self.outcome.kind.value})"
 
     @property
     def is_error(self) -> bool:

@@ -24,8 +24,8 @@ from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import Any
 
-from agentperm_nb.calls import digest
 from agentperm_nb.errors import ToolError, ToolInputError, warn_user
+from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.running.asking import ask_people

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from requests_for_tests import request_of
 
 from agentperm_nb.approvals.requests import EditError
-from agentperm_nb.calls import same_json, thaw
+from agentperm_nb.json_values import same_json, thaw
 from agentperm_nb.render import MASK
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from wire import Result, check, completion, function, message, text, use
 
-from agentperm_nb.calls import thaw
+from agentperm_nb.json_values import thaw
 from agentperm_nb.running.formats import read_reply, write_results
 
 pytestmark = pytest.mark.law

@@ -14,7 +14,8 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import Response
 from wire import Result, completion, function, message, results, text, use
 
-from agentperm_nb.calls import ToolCall, digest
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.json_values import digest
 from agentperm_nb.running.formats import FORMATS, Reply, read_reply, tool_specs, write_results
 from agentperm_nb.running.formats.arguments import MAX_DEPTH
 

@@ -724,9 +724,8 @@ def test_an_interrupt_ends_a_blocking_turn() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_native_cancellation_of_asyncio_reaches_the_caller(anyio_backend_name: str) -> None:
-    if anyio_backend_name != "asyncio":
-        pytest.skip("for asyncio")
     waiting, counter = Waiting(), Counter()
     agent = Agent([counter.tool], permissions=[DecideByHuman()], human=waiting)
 
@@ -1287,3 +1286,20 @@ def test_explain_asks_nobody_also_where_a_permission_is_only_async() -> None:
     assert agent.explain({"name": "other", "args": {"n": "x"}}).verdict == "input_error"
     assert agent.explain("nope").verdict == "input_error"
     assert len(agent.audit) == 0
+
+
+def test_two_states_of_one_id_in_one_log_share_no_key() -> None:
+    counter = Counter()
+    first = Agent([counter.tool], permissions=[AllowByDefault()])
+    second = Agent([counter.tool], permissions=[AllowByDefault()], audit=first.audit)
+    first.use_tools(State(id="mine", pending_calls=calls("act")))
+    second.use_tools(State(id="mine", pending_calls=calls("act")))
+    assert first.audit.calls().call_key.tolist() == ["mine/1/0", "mine/2/0"]
+
+
+def test_what_a_cell_shows_of_a_call_and_its_result_masks_secrets() -> None:
+    call = ToolCall("login", {"user": "ada", "password": "hunter2"}, "call_1")
+    assert repr(call) == "ToolCall('login', {'user': 'ada', 'password': '[masked]'}, id='call_1')"
+    turn = Agent([Counter("login").tool], permissions=[DenyByName(["login"])]).use_tools([call])
+    assert repr(turn.results[0]) == "CallResult(login: denied by DenyByName(['login']), denied)"
+    assert "hunter2" not in repr(turn.calls) + repr(turn.denied) + repr(turn)
