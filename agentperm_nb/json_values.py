@@ -15,6 +15,7 @@ __all__ = [
     "canonical_json",
     "digest",
     "freeze",
+    "json_text",
     "same_json",
     "sha256",
     "thaw",
@@ -143,10 +144,11 @@ def call_text(name: str, args: Mapping[str, Any]) -> str:
 
     A value that has no ``repr`` either is named by its type.
     """
-    return f"{name}({', '.join(f'{key}={_json_or_repr(value)}' for key, value in args.items())})"
+    return f"{name}({', '.join(f'{key}={json_text(value)}' for key, value in args.items())})"
 
 
-def _json_or_repr(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """Return a value as JSON, or its ``repr`` where JSON has no form, or its type where there is no ``repr`` either."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

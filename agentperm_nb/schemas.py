@@ -1,7 +1,8 @@
 """JSON Schemas of arguments: checked, made from a function's signature, and their errors in words.
 
-pydantic makes a schema from a signature and turns JSON values into what the annotations ask for; jsonschema checks
-arguments against any schema, those that a server sends too.
+pydantic makes a schema from a signature and turns JSON values into what the annotations ask for; jsonschema-rs checks
+arguments against any schema, those that a server sends too. A pattern takes time in proportion to the text, or gives
+up; nothing is fetched over the network.
 """
 
 from __future__ import annotations
@@ -12,11 +13,23 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agentperm_nb.errors import fix_message
-from agentperm_nb.json_values import freeze, thaw
+from agentperm_nb.json_values import freeze, json_text, thaw
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK
 
-__all__ = ["check_signature", "checked_schema", "is_plain", "model_of", "path_text", "problem_text", "schema_of"]
+__all__ = [
+    "check_signature",
+    "checked_schema",
+    "is_plain",
+    "model_of",
+    "path_text",
+    "problem_text",
+    "problems_of",
+    "schema_of",
+    "validator_of",
+]
+
+_VALUE = "\0"  # stands for the value in the validator's messages
 
 
 def checked_schema(name: str, schema: object) -> dict[str, Any]:
@@ -26,8 +39,6 @@ def checked_schema(name: str, schema: object) -> dict[str, Any]:
         TypeError: It is not a mapping.
         ValueError: It is not a JSON Schema, or not one of an object.
     """
-    import jsonschema
-
     example = "{'type': 'object', 'properties': {'path': {'type': 'string'}}, 'required': ['path']}"
     if not isinstance(schema, Mapping):
         raise TypeError(
@@ -35,18 +46,18 @@ def checked_schema(name: str, schema: object) -> dict[str, Any]:
         )
     try:
         plain: dict[str, Any] = thaw(freeze(schema))
-        dialect = plain.get("$schema", "")
-        if not isinstance(dialect, str):
-            raise jsonschema.SchemaError(f"{dialect!r} is not a string", path=["$schema"])
-        jsonschema.validators.validator_for(plain, default=jsonschema.Draft202012Validator).check_schema(plain)
     except RecursionError:
         raise ValueError(
             fix_message(f"the schema of {name} is nested too deeply, or contains itself", "make it flatter", example)
         ) from None
-    except jsonschema.SchemaError as error:
+    try:
+        validator_of(plain)
+    except ValueError as error:
+        place = path_text(getattr(error, "instance_path", ()))
         raise ValueError(
             fix_message(
-                f"the schema of {name} is not a JSON Schema: {error.message} (at {error.json_path})",
+                f"the schema of {name} is not a JSON Schema: {str(error).splitlines()[0]}"
+                + (f" (at {place})" if place else ""),
                 "correct it there",
                 example,
             )
@@ -58,6 +69,31 @@ def checked_schema(name: str, schema: object) -> dict[str, Any]:
             )
         )
     return plain
+
+
+def validator_of(schema: dict[str, Any]) -> Any:
+    """Return what checks values against a schema.
+
+    Raises:
+        ValueError: It is not a JSON Schema, or refers to something that is not in it.
+    """
+    import jsonschema_rs
+
+    # Values are left out of its messages, and put in by `problem_text`, which masks them.
+    return jsonschema_rs.validator_for(schema, mask=_VALUE, offline=True)
+
+
+def problems_of(validator: Any, args: Mapping[str, Any], secret: Iterable[str]) -> list[tuple[str, str]]:
+    """Return what is wrong with arguments: (field, problem) pairs, by field; see `Tool.check_args`."""
+    try:
+        if validator.is_valid(args):
+            return []
+        found = sorted(validator.iter_errors(args), key=lambda error: [str(part) for part in error.instance_path])
+    except UnicodeEncodeError:
+        return [("", "a text holds half of a surrogate pair, which is no character")]
+    except Exception as error:  # noqa: BLE001 - arguments that cannot be checked do not fit
+        return [("", f"the arguments cannot be checked: {type(error).__name__}")]
+    return [(path_text(error.instance_path), problem_text(error, secret)) for error in found]
 
 
 def check_signature(name: str, function: Callable[..., Any]) -> None:
@@ -168,14 +204,13 @@ def problem_text(error: Any, secret: Iterable[str] = ()) -> str:
     """Return a schema error in words, without secrets, and without repeating a long value.
 
     Args:
-        error: What jsonschema found.
+        error: What the validator found.
         secret: More names whose values are masked.
     """
     from agentperm_nb.masking import is_secret_name
 
-    message: str = error.message
-    value = repr(error.instance)
-    names = [part for part in error.absolute_path if isinstance(part, str)]
+    names = [part for part in error.instance_path if isinstance(part, str)]
     hidden = any(name in secret or is_secret_name(name) for name in names)
-    shown = MASK if hidden else repr(Redactor().value(error.instance, secret=secret))
-    return message.replace(value, f"{shown[:80]}…" if len(shown) > 120 else shown, 1)
+    shown = MASK if hidden else json_text(Redactor().value(error.instance, secret=secret))
+    message: str = error.message
+    return message.replace(_VALUE, f"{shown[:80]}…" if len(shown) > 120 else shown)

@@ -19,7 +19,16 @@ from typing import Any, overload
 
 from agentperm_nb.errors import ToolInputError, fix_message
 from agentperm_nb.json_values import freeze, thaw
-from agentperm_nb.schemas import check_signature, checked_schema, is_plain, model_of, path_text, problem_text, schema_of
+from agentperm_nb.schemas import (
+    check_signature,
+    checked_schema,
+    is_plain,
+    model_of,
+    path_text,
+    problems_of,
+    schema_of,
+    validator_of,
+)
 
 __all__ = ["Hints", "Tool", "as_tool", "as_tools", "tool"]
 
@@ -205,19 +214,9 @@ class Tool:
         """Return what is wrong with the arguments: (field, problem) pairs, none when they fit the schema.
 
         A field is a path such as ``passengers[0].dob``; it is empty for the arguments as a whole. Secrets are masked.
-        A schema that cannot be applied (a ``$ref`` that is not in it, or that leads to itself) fits no arguments.
+        Arguments that cannot be checked do not fit.
         """
-        from referencing.exceptions import Unresolvable
-
-        try:
-            found = sorted(
-                self._validator.iter_errors(args), key=lambda error: [str(part) for part in error.absolute_path]
-            )
-        except Unresolvable as error:
-            return [("", f"the tool's schema refers to {error.ref}, which is not in it")]
-        except RecursionError:
-            return [("", "the tool's schema refers to itself without end, or the arguments are nested too deeply")]
-        return [(path_text(error.absolute_path), problem_text(error, self.secret)) for error in found]
+        return problems_of(self._validator, args, self.secret)
 
     def run(self, args: dict[str, Any]) -> Any:
         """Run the tool with arguments that fit its schema; for an async tool, return something to await.
@@ -233,12 +232,7 @@ class Tool:
 
     @cached_property
     def _validator(self) -> Any:
-        import jsonschema
-        from referencing import Registry
-
-        # A registry of its own: a "$ref" to another host is an error, not a request over the network.
-        cls = jsonschema.validators.validator_for(self.input_schema, default=jsonschema.Draft202012Validator)
-        return cls(self.input_schema, registry=Registry())
+        return validator_of(self.input_schema)
 
     @cached_property
     def _model(self) -> Any:

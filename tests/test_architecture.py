@@ -38,7 +38,7 @@ FLOORS = ("permissions", "approvals", "audit", "analysis", "running", "notebook"
 ROOF = ("testing", "__main__", "")
 
 LOADED_LATER = (
-    "IPython", "anywidget", "ipykernel", "ipywidgets", "jsonschema",
+    "IPython", "anywidget", "ipykernel", "ipywidgets", "jsonschema_rs",
     "numpy", "pandas", "pydantic", "sqlalchemy", "zmq",
 )  # fmt: skip
 

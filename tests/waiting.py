@@ -36,8 +36,8 @@ def make_request(
     args = {"path": "notes.txt", "content": "Buy milk."} if args is None else args
     schema = {
         "type": "object",
-        "properties": properties or {key: {} for key in args},
-        "additionalProperties": False,
+        "properties": properties or {key: {} for key in args if key.isprintable()},
+        "additionalProperties": not all(key.isprintable() for key in args),
     }
     tool = (ServerTool if of_server else Tool)(name, "", schema, function=print, secret=secret)
     return ApprovalRequest(

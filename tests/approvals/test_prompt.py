@@ -72,7 +72,7 @@ def test_an_edit_that_does_not_fit_says_why_and_asks_again():
     terminal = Terminal("e", "{", '{"path": 7}', '{"path": "b"}')
     assert terminal.review(request) == [ApprovalDecision("edit", edited_args={"path": "b"})]
     assert "line 1, column 2" in terminal.screen
-    assert "  path: 7 is not of type 'string'" in terminal.screen
+    assert '  path: 7 is not of type "string"' in terminal.screen
 
 
 def test_a_masked_value_stays_hidden_and_runs_as_it_was():

@@ -143,12 +143,12 @@ def test_what_is_restored_is_checked_against_the_schema() -> None:
     properties = {"password": {"type": "string", "minLength": 2}, "n": {"type": "integer"}}
     with pytest.raises(EditError) as caught:
         restored({"password": "p1", "n": 1}, set_in("n", to="x"), properties=properties)
-    assert caught.value.problems == [("n", "'x' is not of type 'integer'")]
-    assert str(caught.value) == "n: 'x' is not of type 'integer'"
+    assert caught.value.problems == [("n", '"x" is not of type "integer"')]
+    assert str(caught.value) == 'n: "x" is not of type "integer"'
     with pytest.raises(EditError, match="password: ") as caught:
         restored({"password": "p1"}, set_in("password", to="s"), properties=properties)
     assert "'s'" not in str(caught.value)
-    with pytest.raises(EditError, match="'n' is a required property"):
+    with pytest.raises(EditError, match='"n" is a required property'):
         restored({"n": 1}, lambda shown: {}, required=["n"])
 
 

@@ -99,7 +99,7 @@ def test_an_edit_that_does_not_fit_is_said_at_the_form(open_notebook):
     nb.type('{"path": 7}', ".apnb-editor", delay=0)
     nb.click("Approve edited")
     problems = nb.wait_visible(nb.page.locator(".apnb-problems"))
-    assert "path: 7 is not of type 'string'" in problems.inner_text()
+    assert 'path: 7 is not of type "string"' in problems.inner_text()
     assert nb.field(".apnb-editor").get_attribute("aria-invalid") == "true"
     nb.click("Back to the original")
     assert json.loads(nb.field(".apnb-editor").input_value()) == {"path": "notes.txt", "content": "Buy milk."}

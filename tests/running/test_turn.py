@@ -180,7 +180,7 @@ def test_a_person_is_never_shown_a_call_that_does_not_fit_its_schema(driver: str
     agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human)
     turn = run(driver, agent, [ToolCall("act", {"n": "two"})])
     assert verdicts(turn) == ["input_error"]
-    assert "n: 'two' is not of type 'integer'" in turn.results[0].content
+    assert 'n: "two" is not of type "integer"' in turn.results[0].content
     assert human.requests == []  # type: ignore[attr-defined]
     assert list(agent.audit.calls()["decided_kind"]) == ["schema"]
 
@@ -293,7 +293,7 @@ def test_an_edit_runs_with_the_new_arguments_and_the_model_is_told(driver: str) 
 @pytest.mark.parametrize(
     ("args", "verdict", "reason"),
     [
-        ({"n": "two"}, "input_error", "the reviewer's arguments do not fit: n: 'two' is not of type 'integer'"),
+        ({"n": "two"}, "input_error", 'the reviewer\'s arguments do not fit: n: "two" is not of type "integer"'),
         ({"n": 13}, "denied", "thirteen"),
         ({"n": 14}, "denied", "never fourteen"),
         ({"n": 15}, "denied", "No permission allowed this call."),
