@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import NoHumanError, fix_message
@@ -16,10 +17,46 @@ from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, che
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
 
-__all__ = ["DECLINED", "AllowByDefault", "AllowByName", "AllowByReadOnly", "DecideByHuman", "DenyByName"]
+__all__ = [
+    "DECLINED",
+    "AllowByDefault",
+    "AllowByName",
+    "AllowByReadOnly",
+    "DecideByHuman",
+    "DenyByName",
+    "latest_change",
+    "settled_by_name",
+]
 
 DECLINED = "The user declined this call. Wait for their next message."
 """What the model is told when a person says no and the turn stops."""
+
+
+_changes = itertools.count(1)
+_latest_change = 0
+
+
+def latest_change() -> int:
+    """Return a number that is another one after any permission that `settled_by_name` knows has been changed."""
+    return _latest_change
+
+
+def _changed() -> None:
+    global _latest_change
+    _latest_change = next(_changes)
+
+
+def settled_by_name(permission: Permission) -> TypeGuard[DenyByName | AllowByName | AllowByDefault]:
+    """Return whether what a permission says depends on the tool's name alone: then ``for_name`` says it."""
+    if not isinstance(permission, DenyByName | AllowByName | AllowByDefault):
+        return False
+    kind = type(permission)
+    return (
+        kind.check in (DenyByName.check, AllowByName.check, AllowByDefault.check)
+        and kind.for_name in (DenyByName.for_name, AllowByName.for_name, AllowByDefault.for_name)
+        and kind.acheck is Permission.acheck
+        and not {"check", "acheck", "for_name"} & vars(permission).keys()
+    )
 
 
 class _ByName:
@@ -39,6 +76,7 @@ class _ByName:
         self._patterns = _checked_patterns(type(self).__name__, patterns)
         self._match = _matcher(self._patterns)
         self._match_folded = _matcher(map(_fold, self._patterns)) if self._folded else None
+        _changed()
 
     def _matches(self, name: str) -> bool:
         # Exactly, too: folding makes two letters of some, and "?" stands for one.
@@ -103,15 +141,29 @@ class DenyByName(_ByName, DenyPermission):
 
     def __init__(self, patterns: Iterable[str], reason: str | None = None, *, name: str | None = None) -> None:
         super().__init__(patterns, folded=True)
-        self.reason = None if reason is None else checked_reason("DenyByName(reason=)", reason)
+        self.reason = reason
         self.name = name
+
+    @property
+    def reason(self) -> str | None:
+        """What the model is told; None for ``"<name> is not allowed."``."""
+        return self._reason
+
+    @reason.setter
+    def reason(self, reason: str | None) -> None:
+        self._reason = None if reason is None else checked_reason("DenyByName(reason=)", reason)
+        _changed()
 
     def __repr__(self) -> str:
         return self._repr() if self.reason is None else self._repr(f"reason={self.reason!r}")
 
+    def for_name(self, name: str) -> Verdict | None:
+        """Return what it says of every call of a tool of this name."""
+        return Denied(self.reason or f"{name} is not allowed.") if self._matches(name) else None
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Deny a call whose name matches."""
-        return Denied(self.reason or f"{call.name} is not allowed.") if self._matches(call.name) else None
+        return self.for_name(call.name)
 
 
 class AllowByName(_ByName, AllowPermission):
@@ -135,9 +187,13 @@ class AllowByName(_ByName, AllowPermission):
     def __repr__(self) -> str:
         return self._repr()
 
+    def for_name(self, name: str) -> Verdict | None:
+        """Return what it says of every call of a tool of this name."""
+        return Allowed() if self._matches(name) else None
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Allow a call whose name matches."""
-        return Allowed() if self._matches(call.name) else None
+        return self.for_name(call.name)
 
 
 class AllowByReadOnly(AllowPermission):
@@ -188,9 +244,13 @@ class AllowByDefault(AllowPermission):
     def __init__(self, *, name: str | None = None) -> None:
         self.name = name
 
+    def for_name(self, name: str) -> Verdict | None:
+        """Return what it says of every call of a tool of this name."""
+        return Allowed()
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Allow the call."""
-        return Allowed()
+        return self.for_name(call.name)
 
 
 class DecideByHuman(DecidePermission):

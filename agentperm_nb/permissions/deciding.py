@@ -22,7 +22,7 @@ from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError
-from agentperm_nb.permissions.builtin import DecideByHuman
+from agentperm_nb.permissions.builtin import DecideByHuman, latest_change, settled_by_name
 from agentperm_nb.permissions.kinds import (
     DenyPermission,
     Permission,
@@ -40,14 +40,13 @@ __all__ = [
     "Check",
     "Decision",
     "PermissionList",
-    "Step",
+    "Plan",
     "adecide",
     "decide",
     "deciding",
     "resume",
     "resume_error",
     "settle",
-    "undecided",
 ]
 
 NOBODY = "No permission allowed this call."
@@ -79,6 +78,30 @@ class PermissionList:
         others = [entry for entry in named if not isinstance(entry[0], DenyPermission)]
         self.order: tuple[tuple[Permission, str], ...] = (*denies, *others)
         """(permission, name) in the order of asking."""
+        self._plans: dict[str, Plan] = {}
+
+    def plan(self, name: str) -> Plan:
+        """Return how calls of a tool of this name are decided: the rules on names are read once, until one changes."""
+        plan = self._plans.get(name)
+        change = latest_change()
+        if plan is None or plan.change != change:
+            # The number is read before the rules: a plan from rules that change meanwhile is never taken for new.
+            plan = self._plans[name] = self._plan(name, change)
+        return plan
+
+    def _plan(self, name: str, change: int) -> Plan:
+        entries: list[tuple[Permission, str, Verdict | None]] = []
+        for permission, called in self.order:
+            verdict = permission.for_name(name) if settled_by_name(permission) else None
+            if verdict is not None or not settled_by_name(permission):
+                entries.append((permission, called, verdict))
+            if verdict is not None:
+                break
+        decision = None
+        if entries:
+            permission, called, verdict = entries[0]
+            decision = Decision(verdict, called, permission.kind, permission) if verdict is not None else None
+        return Plan(change, tuple(entries), decision)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,17 +110,6 @@ class PermissionList:
 
     def __repr__(self) -> str:
         return "UNCHECKED" if self.unchecked else f"[{', '.join(self.names)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one permission said of a call."""
-
-    name: str
-    kind: str
-    """``deny``, ``allow`` or ``decide``."""
-    verdict: Verdict | None
-    decisive: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +125,18 @@ class Decision:
     permission: Permission | None = None
     error: ToolError | None = None
     """The ToolError with which a permission denied."""
-    steps: tuple[Step, ...] = ()
-    """Every permission that was asked, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How calls of a tool of one name are decided by a list."""
+
+    change: int
+    """Which state of the rules it was made from."""
+    entries: tuple[tuple[Permission, str, Verdict | None], ...]
+    """(permission, name, verdict) of those that may have an opinion; the verdict where the tool's name settles it."""
+    decision: Decision | None
+    """The decision, where the tool's name settles it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +169,10 @@ def deciding(
         TypeError: A permission returned what its kind may not.
         Exception: Whatever a permission raised, but for ToolError.
     """
-    steps: list[Step] = []
-    for permission, name in permissions.order:
+    for permission, name, verdict in permissions.plan(call.name).entries:
+        if verdict is not None:
+            return Decision(verdict, name, permission.kind, permission)
         error = None
-        verdict: Verdict | None
         try:
             if isinstance(permission, DecideByHuman):
                 if permission.asks_by_itself:
@@ -173,12 +195,11 @@ def deciding(
                 raise other from raised
             raised.add_note(note)
             raise
-        steps.append(Step(name, permission.kind, verdict, verdict is not None))
         if verdict is not None:
-            return Decision(verdict, name, permission.kind, permission, error, tuple(steps))
+            return Decision(verdict, name, permission.kind, permission, error)
     if permissions.unchecked:
-        return Decision(Allowed(), None, "unchecked", steps=tuple(steps))
-    return Decision(Denied(NOBODY), None, "nobody", steps=tuple(steps))
+        return Decision(Allowed(), None, "unchecked")
+    return Decision(Denied(NOBODY), None, "nobody")
 
 
 def settle(generator: Generator[Check, Verdict | None, Decision]) -> Decision | Check:
@@ -211,6 +232,9 @@ def decide(
         TypeError: A permission returned what its kind may not, or checks calls only asynchronously.
         Exception: Whatever a permission raised, but for ToolError.
     """
+    settled = permissions.plan(call.name).decision
+    if settled is not None:
+        return settled
     generator = deciding(permissions, state, call, tool)
     current = settle(generator)
     while isinstance(current, Check):
@@ -254,8 +278,3 @@ def resume_error(generator: Generator[Check, Verdict | None, Decision], error: E
             raise
         decision: Decision = end.value
         return decision
-
-
-def undecided(permissions: PermissionList, decision: Decision) -> Iterable[tuple[Permission, str]]:
-    """Return the permissions, with names, that were not asked because one before them decided."""
-    return permissions.order[len(decision.steps) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.permissions.deciding import Decision, PermissionList, undecided
+from agentperm_nb.permissions.deciding import Decision, PermissionList
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text, visible
@@ -68,15 +68,20 @@ def explanation_of(
             ("", name, permission.kind, "not asked: the call is not valid") for permission, name in permissions.order
         )
         return Explanation(shown, "input_error", None, problem, rows)
-    rows = (
-        *(
-            ("→" if step.decisive else "", step.name, step.kind, _says(step.verdict, redactor))
-            for step in decision.steps
-        ),
-        *(
-            ("", name, permission.kind, "not asked: decided above")
-            for permission, name in undecided(permissions, decision)
-        ),
+    asked = [permission for permission, _ in permissions.order]
+    place = next((i for i, one in enumerate(asked) if one is decision.permission), len(asked))
+    rows = tuple(
+        (
+            "→" if index == place else "",
+            name,
+            permission.kind,
+            "no opinion"
+            if index < place
+            else _says(decision.verdict, redactor)
+            if index == place
+            else "not asked: decided above",
+        )
+        for index, (permission, name) in enumerate(permissions.order)
     )
     verdict, reason = decision.verdict, redactor.text(getattr(decision.verdict, "reason", ""))
     if problem and not isinstance(verdict, Denied):
@@ -87,10 +92,8 @@ def explanation_of(
     return Explanation(shown, word, decision.decided_by, reason, rows)
 
 
-def _says(verdict: Verdict | None, redactor: Redactor) -> str:
+def _says(verdict: Verdict, redactor: Redactor) -> str:
     match verdict:
-        case None:
-            return "no opinion"
         case Denied(reason, stop):
             return f"denied{' and stops the turn' if stop else ''}: {redactor.text(reason)}"
         case Ask(reason):

@@ -77,6 +77,10 @@ class TurnSteps(Ledger):
             if self.stopped is not None:
                 break
             if item.result is None and item.tool is not None:
+                settled = self.permissions.plan(item.call.name).decision
+                if settled is not None:
+                    self._apply(item, settled)
+                    continue
                 self.deciding = item
                 generator = deciding(self.permissions, self.state, item.call, item.tool)
                 current = yield from self.until_a_person(generator, settle(generator))
