@@ -14,6 +14,7 @@ __all__ = [
     "call_text",
     "canonical_json",
     "digest",
+    "digest_of",
     "freeze",
     "json_text",
     "same_json",
@@ -72,7 +73,7 @@ def freeze(value: Any) -> Any:
     Raises:
         RecursionError: The value is nested too deeply, or contains itself.
     """
-    if isinstance(value, str | int | float | bool) or value is None:
+    if isinstance(value, str | int | float | bool | FrozenDict | FrozenList) or value is None:
         return value
     if isinstance(value, Mapping):
         return FrozenDict({key: freeze(item) for key, item in value.items()})
@@ -129,7 +130,12 @@ def digest(name: str, args: Mapping[str, Any]) -> str:
         TypeError: The arguments are not JSON.
         ValueError: The arguments hold NaN or an infinity.
     """
-    return sha256(canonical_json([name, args]))
+    return digest_of(name, canonical_json(args))
+
+
+def digest_of(name: str, args_json: str) -> str:
+    """Return the digest of a call whose arguments are given as canonical JSON; see `digest`."""
+    return sha256(f"[{json.dumps(name)},{args_json}]")
 
 
 def sha256(text: str) -> str:

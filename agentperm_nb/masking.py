@@ -10,6 +10,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agentperm_nb.render import MASK
 
@@ -63,6 +64,10 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def is_secret_name(name: str) -> bool:
     """Return whether a value of this name is masked: ``api_key``, ``apiKey``, ``X-Api-Key`` and ``APIKEY`` alike."""
+    return _known_name(name) if len(name) <= _SHORT else _is_secret_name(name)
+
+
+def _is_secret_name(name: str) -> bool:
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
     snake = _SEPARATE.sub("_", _CAMEL.sub("_", name).lower()).strip("_")
@@ -76,6 +81,9 @@ def is_secret_name(name: str) -> bool:
         or words[-1] == "auth"
         or _RUN_TOGETHER.search(snake.replace("_", "")) is not None
     )
+
+
+_known_name = lru_cache(maxsize=2048)(_is_secret_name)
 
 
 # Each of these takes time in proportion to the text, whatever the text: no two parts of a pattern, and no two starting
@@ -124,6 +132,11 @@ _BARE = re.compile(rf"(?:[^{_ENDS}]|,(?=[^{_ENDS}])(?![\w.-]{{1,60}}+\s{{0,2}}[=
 _COLLECTION = re.compile(r"[\[({]\s*\\{0,4}[bBrRuUfF]{0,2}[\"']")
 _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|digest|apikey|negotiate|ntlm)[ \t]{1,3}")
 _WORD_BEFORE = re.compile(r"([A-Za-z0-9]+)[ \t]\Z")
+_SHORT, _MOST_CLEAN = 64, 4096
+_clean: dict[str, None] = {}
+"""Short texts that were found to hold nothing; a text that holds a secret is never kept."""
+# Numbers and dates, and short words: every shape above has a letter and more characters, or a mark that is not here.
+_HARMLESS_TEXT = re.compile(r"[0-9 ./,+-]*|[A-Za-z0-9]{0,15}")
 _SIGNED = {"sig", "signature", "key"}  # secret as parameters of a URL, ordinary words elsewhere
 
 
@@ -134,6 +147,17 @@ def mask_text(text: str, *, secret: Iterable[str] = ()) -> str:
         text: Any text. The time taken is in proportion to its length.
         secret: More names whose values are masked.
     """
+    if not secret and (text in _clean or _HARMLESS_TEXT.fullmatch(text)):
+        return text
+    masked = _masked(text, frozenset(secret))
+    if masked == text and len(text) <= _SHORT and not secret:
+        if len(_clean) >= _MOST_CLEAN:
+            _clean.clear()
+        _clean[text] = None
+    return masked
+
+
+def _masked(text: str, secret: frozenset[str]) -> str:
     for shape in _SHAPES:
         text = shape.sub(MASK, text)
     text = _DOTTED.sub(_mask_jwt, text)
@@ -141,7 +165,7 @@ def mask_text(text: str, *, secret: Iterable[str] = ()) -> str:
     text = _QUOTED_HEADER.sub(rf"\1{MASK}", text)
     text = _URL_USER.sub(rf"\1:{MASK}@", text)
     text = _BEARER.sub(_mask_bearer, text)
-    return _mask_named(text, frozenset(secret))
+    return _mask_named(text, secret)
 
 
 def _mask_jwt(match: re.Match[str]) -> str:

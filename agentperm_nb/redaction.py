@@ -97,9 +97,9 @@ class Redactor:
             return self._text(value, secret, depth)
         if value is None or isinstance(value, bool | int | float):
             return value
-        if isinstance(value, Mapping | list | tuple) and depth >= _MOST_LEVELS:
+        if depth >= _MOST_LEVELS and isinstance(value, Mapping | list | tuple):
             return MASK
-        if isinstance(value, Mapping):
+        if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
             masked: dict[str, Any] = {}
             for key, item in value.items():
                 hide = isinstance(key, str) and item is not None and (key in secret or self._is_secret_name(key))

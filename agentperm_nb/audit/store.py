@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
+from dataclasses import replace
 from typing import Protocol
 
 from agentperm_nb.audit.events import Event
@@ -73,7 +73,6 @@ class MemoryStore:
                 if event.call_key in self._forgotten:
                     continue  # the end of a call whose beginning was dropped would make half a row
                 event.seq = self._next
-                event.data = freeze(event.data)
                 self._next += 1
                 if event.call_key and event.call_key not in self._rows and event.kind != "requested":
                     continue  # its call has been dropped: half a row would tell nothing
@@ -93,14 +92,15 @@ class MemoryStore:
         """Return the events, oldest first, of one call or of all."""
         with self._lock:
             if call_key is not None:
-                return [copy(event) for event in self._by_call.get(call_key, ())]
-            kept = (copy(event) for events in self._by_call.values() for event in events)
+                return [_copy(event) for event in self._by_call.get(call_key, ())]
+            kept = (_copy(event) for events in self._by_call.values() for event in events)
             return sorted(kept, key=lambda event: event.seq)
 
     def rows(self, where: Callable[[Row], bool] | None = None) -> list[Row]:
         """Return copies of the rows in order of their first event."""
         with self._lock:
-            return [dict(row) for row in self._rows.values() if where is None or where(row)]
+            chosen = [row for row in self._rows.values() if where is None or where(row)]
+            return [{**row, "args": freeze(row["args"]), "args_run": freeze(row["args_run"])} for row in chosen]
 
     def _make_room(self) -> bool:
         """Drop the oldest call when full; return whether this was the first time."""
@@ -114,3 +114,8 @@ class MemoryStore:
             del self._forgotten[next(iter(self._forgotten))]
         self.dropped += 1
         return self.dropped == 1
+
+
+def _copy(event: Event) -> Event:
+    """Return an event that can be changed without changing the log."""
+    return replace(event, data=freeze(event.data))

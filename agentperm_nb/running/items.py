@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+from collections.abc import Generator, Mapping
+from typing import Any
 
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.json_values import digest
+from agentperm_nb.json_values import canonical_json, digest_of, freeze
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Verdict
@@ -25,6 +27,7 @@ class CallItem:
     __slots__ = (
         "_hidden",
         "answer",
+        "args_json",
         "asked",
         "call",
         "call_key",
@@ -54,15 +57,21 @@ class CallItem:
 
     def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
         self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
-        self.shown_args = redactor.value(call.args, secret=tool.secret if tool is not None else ())
+        # Frozen: views, requests and the log share it.
+        self.shown_args: Mapping[str, Any] = freeze(
+            redactor.value(call.args, secret=tool.secret if tool is not None else ())
+        )
         self.problem = call.invalid
         """What is wrong with the call itself, or None."""
-        self.digest = ""
+        self.digest = self.args_json = ""
+        """`args_json` is `shown_args` as JSON."""
         try:
-            self.digest = digest(call.name, call.args)
+            text = canonical_json(call.args)
+            self.digest = digest_of(call.name, text)
             self.masked = self.shown_args != call.args
+            self.args_json = text if not self.masked and "\\u" not in text else _readable_json(self.shown_args)
         except (TypeError, ValueError, RecursionError) as error:
-            self.masked = False
+            self.masked, self.args_json = False, _readable_json(self.shown_args)
             self.problem = self.problem or f"the arguments are not JSON: {error}"
         self.hints = _hints(tool, call)
         self._hidden: tuple[ToolCall | None, tuple[str, ...]] | None = None
@@ -93,6 +102,8 @@ class CallItem:
     @property
     def hidden(self) -> tuple[str, ...]:
         """The values, as texts, that are masked whole because of their names, of the model's call and of the edited."""
+        if not self.masked and self.edited is None and self.digest:
+            return ()  # nothing of the arguments is hidden
         secret = self.tool.secret if self.tool is not None else ()
         if self._hidden is None or self._hidden[0] is not self.edited:
             both = [self.call.args] if self.edited is None else [self.call.args, self.edited.args]
@@ -103,6 +114,10 @@ class CallItem:
     def final(self) -> ToolCall:
         """The call that runs if it runs: the edited one, else the model's."""
         return self.edited if self.edited is not None else self.call
+
+
+def _readable_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=repr)
 
 
 def _hints(tool: Tool | None, call: ToolCall) -> Hints | None:

@@ -33,8 +33,10 @@ class Recorder:
     """Makes the events of a turn and appends them."""
 
     def __init__(self, store: Store, redactor: Redactor, policy_id: str, context: RunContext, turn: int | None) -> None:
-        self._store, self._redactor, self._policy_id = store, redactor, policy_id
-        self._context, self._turn = context, turn
+        self._store, self._redactor = store, redactor
+        self._turn = turn
+        self._same = (context.run_id, context.session_id, _host(), context.agent_path, context.user_id, policy_id)
+        """What every event of the turn has, in the order of an event's fields."""
         self._held: list[Event] = []
 
     def hold(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
@@ -46,23 +48,13 @@ class Recorder:
         self._store.append([self._event(kind, item, answer, data)])
 
     def _event(self, kind: EventKind, item: CallItem | None, answer: Answer | None, data: dict[str, Any]) -> Event:
-        context = self._context
-        event = Event(
-            kind=kind,
-            time=datetime.now(UTC),
-            run=context.run_id,
-            session=context.session_id,
-            host=_host(),
-            agent_path=context.agent_path,
-            user=context.user_id,
-            policy_id=self._policy_id,
-            turn=self._turn,
-            data=data,
-        )
+        event = Event(kind, datetime.now(UTC), *self._same)
+        event.turn, event.data = self._turn, data
         if item is not None:
             event.call_key, event.position = item.call_key, item.position
             event.call_id, event.args_digest = item.call.id, item.digest
-            event.data = without(data, item.hidden)
+            if item.hidden:
+                event.data = without(data, item.hidden)
         if answer is not None:
             event.approver, event.approver_from = answer.approver, answer.approver_from
         return event
@@ -87,7 +79,7 @@ class Recorder:
             tool=item.call.name,
             server=item.tool.server if item.tool is not None else None,
             args=item.shown_args,
-            args_json=json.dumps(item.shown_args, ensure_ascii=False, sort_keys=True, default=repr),
+            args_json=item.args_json,
             masked=item.masked,
             read_only=hints.read_only if hints else None,
             destructive=hints.destructive if hints else None,
@@ -103,7 +95,7 @@ class Recorder:
             verdict=verdict,
             decided_by=item.decided_by,
             decided_kind=item.decided_kind,
-            reason=self.text(reason) or None,
+            reason=(self.text(reason) or None) if reason else None,
             stop=stop,
             error=None if item.error is None else self.error(item.error),
         )

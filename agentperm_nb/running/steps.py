@@ -144,6 +144,7 @@ class TurnSteps(Ledger):
         running, on_threads = 0, 0
         failure: Exception | None = None
         while True:
+            starting: list[CallItem] = []
             while failure is None and self.stopped is None:
                 queue = together or (alone if running == 0 else None)
                 if not queue or (on_threads >= _AT_ONCE and not _is_async(queue[0])):
@@ -157,9 +158,12 @@ class TurnSteps(Ledger):
                     break
                 if still:
                     item.started = True
-                    self.recorder.note("started", item)
+                    self.recorder.hold("started", item)
+                    starting.append(item)
                     running, on_threads = running + 1, on_threads + (not _is_async(item))
-                    yield Start(item, self.prepare)
+            self.recorder.write()  # what has been decided, and that it starts, is kept before anything of it runs
+            for item in starting:
+                yield Start(item, self.prepare)
             if running == 0:
                 break
             message = yield Wait()
@@ -175,23 +179,22 @@ class TurnSteps(Ledger):
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
             return False
-        if self.awaited or self.engine.finished != item.finished_before:
-            decision = yield from self.decide_again(item)
-            verdict = decision.verdict
-            if not (isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked)):
-                item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
-                if isinstance(verdict, Ask):
-                    verdict = Denied(
-                        "the rules changed while the call waited: now a person has to be asked. Call it again."
-                    )
-                assert isinstance(verdict, Denied)
-                self.deny(item, verdict)
-                return False
+        if not self.awaited and self.engine.finished == item.finished_before:
+            return True
         if digest(item.final.name, item.final.args) != item.decided_digest:
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied("the arguments were changed after the call was decided"))
             return False
-        return True
+        decision = yield from self.decide_again(item)
+        verdict = decision.verdict
+        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked):
+            return True
+        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+        if isinstance(verdict, Ask):
+            verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")
+        assert isinstance(verdict, Denied)
+        self.deny(item, verdict)
+        return False
 
     def _finish(self, done: ToolDone) -> None:
         item, error = done.item, done.error
