@@ -73,7 +73,7 @@ def freeze(value: Any) -> Any:
     Raises:
         RecursionError: The value is nested too deeply, or contains itself.
     """
-    if isinstance(value, str | int | float | bool | FrozenDict | FrozenList) or value is None:
+    if isinstance(value, str | int | float | bool) or value is None:
         return value
     if isinstance(value, Mapping):
         return FrozenDict({key: freeze(item) for key, item in value.items()})
