@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentperm_nb import masking
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.json_values import freeze
 from agentperm_nb.masking import is_secret_name, mask_text
@@ -410,3 +411,23 @@ def test_the_time_grows_with_the_length_of_a_hostile_text_and_not_faster(part: s
     # Ten times the text: about ten times the time when linear, a hundred times when quadratic.
     short, long = seconds(5_000), seconds(50_000)
     assert long < 40 * max(short, 0.002)
+
+
+_PIECES = st.sampled_from(
+    ["sk-live-ab1", "sk_test_a", "eyJhbGciOi", "AKIA", "token", "Bearer", "basic", "pw", "--password", "-p", "x1", "=", ":",
+     " ", ".", "-", "_", "/", "@", "://", "12345678", "ghp_", "abc", "Cookie", "\n", '"', "api key", "xoxb-12345678"]
+)  # fmt: skip
+
+
+@given(st.lists(_PIECES, max_size=8).map("".join) | st.text(max_size=20))
+def test_the_quick_look_at_short_texts_misses_nothing(text: str) -> None:
+    thorough = masking._masked(text, frozenset())
+    assert mask_text(text) == thorough
+    assert mask_text(text) == thorough  # the second time, from what is known
+
+
+def test_a_text_that_holds_a_secret_is_not_kept() -> None:
+    mask_text("password=hunter2-kept")
+    mask_text("a plain sentence - kept")
+    assert "a plain sentence - kept" in masking._clean
+    assert not [text for text in masking._clean if "hunter2" in text]
