@@ -17,10 +17,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["MASK", "escape", "flags", "shorten", "table_html", "table_text", "visible"]
+__all__ = ["MASK", "NO_MATH", "escape", "flags", "shorten", "table_html", "table_text", "visible"]
 
 MASK = "[masked]"
 """What stands where a secret was."""
+
+NO_MATH = "tex2jax_ignore mathjax_ignore"
+"""Classes of an HTML element in which no formulas are looked for."""
 
 _HIDDEN = "hidden-characters"
 _PADDING = "long-padding"
@@ -133,9 +136,10 @@ def escape(text: str) -> str:
     return html.escape(visible(text), quote=True)
 
 
-def shorten(text: str, limit: int) -> str:
-    """Return `text` in at most about `limit` characters; what is left out is counted."""
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+def shorten(text: str, limit: int, *, left_out: int = 0) -> str:
+    """Return `text` in about `limit` characters, with the count of those left out, here and (`left_out`) before."""
+    missing = max(len(text) - limit, 0) + left_out
+    return f"{text[:limit]}… ({missing:,} more characters)" if missing else text
 
 
 # Colours come from the notebook's theme where there is one; elsewhere the text inherits its own.
@@ -148,6 +152,7 @@ _CELL = "text-align:left;vertical-align:top;padding:4px 14px 4px 0;border:none;w
 _SHORT, _SHORT_CELL = 24, "white-space:nowrap"
 _LONG_CELL = "overflow-wrap:anywhere;min-width:9em;max-width:44em"
 _CAPTION = "caption-side:top;text-align:left;font-weight:600;padding:2px 0;color:inherit"
+_FOOT = "font-size:var(--jp-ui-font-size1,13px);opacity:.85"
 _RULE = "border-bottom:1px solid var(--jp-border-color2,#8886)"
 
 
@@ -169,8 +174,10 @@ def table_html(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption
         for row in rows
     )
     top = f'<caption style="{_CAPTION}">{escape(caption)}</caption>' if caption else ""
-    below = f'<div style="font-size:var(--jp-ui-font-size1,13px);opacity:.85">{escape(foot)}</div>' if foot else ""
-    return f'<table style="{_STYLE}">{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}'
+    below = f'<div style="{_FOOT}">{escape(foot)}</div>' if foot else ""
+    # The class keeps Jupyter's MathJax away: "$5 and $6" is money, and a model's text is never typeset.
+    table = f'<table style="{_STYLE}">{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="{NO_MATH}">{table}{below}</div>'
 
 
 def table_text(columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", width: int = 60) -> str:

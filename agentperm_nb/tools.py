@@ -214,9 +214,27 @@ class Tool:
         """Return what is wrong with the arguments: (field, problem) pairs, none when they fit the schema.
 
         A field is a path such as ``passengers[0].dob``; it is empty for the arguments as a whole. Secrets are masked.
-        Arguments that cannot be checked do not fit.
+        Arguments that cannot be checked, or turned into what the function's annotations ask for, do not fit.
         """
-        return problems_of(self._validator, args, self.secret)
+        problems = problems_of(self._validator, args, self.secret)
+        if not problems and self._needs_conversion:
+            try:
+                self._converted(thaw(freeze(args)))
+            except ToolInputError as error:
+                return [("", str(error))]
+        return problems
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the tool's own function, as if it were no tool: nothing is decided, and nothing logged.
+
+        Raises:
+            TypeError: The tool has no function of its own.
+        """
+        if self.function is None:
+            raise TypeError(
+                fix_message(f"{self!r} has no function to call", "give the call to an agent", "agent.use_tools([call])")
+            )
+        return self.function(*args, **kwargs)
 
     def run(self, args: dict[str, Any]) -> Any:
         """Run the tool with arguments that fit its schema; for an async tool, return something to await.
@@ -382,7 +400,7 @@ def as_tools(items: object) -> dict[str, Tool]:
                 fix_message(
                     f"two tools are named {made.name!r}",
                     "rename one of them",
-                    f"Agent(tools=[first, tool(name='{made.name}_2')(second)])",
+                    f"@tool(name='{made.name}_2')\ndef another(path: str) -> str: ...\n\nAgent(tools=[another])",
                 )
             )
         _ = made.input_schema  # a schema that cannot be made is found here, not at the first call

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 _SLOW = ("browser", "law")
 

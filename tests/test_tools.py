@@ -14,8 +14,10 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
+from agentperm_nb import Agent, DecideByHuman, ToolCall
 from agentperm_nb.errors import ToolInputError
 from agentperm_nb.json_values import freeze
+from agentperm_nb.testing import FakeHuman
 from agentperm_nb.tools import Hints, Tool, as_tool, as_tools, tool
 
 
@@ -670,3 +672,25 @@ class TestRun:
     @pytest.mark.parametrize("function", [add, lambda a, b=2: a + b], ids=["def", "lambda"])
     def test_the_function_is_called_by_name(self, function: Callable[..., int]) -> None:
         assert Tool("f", function=function).run({"b": 10, "a": 1}) == 11
+
+
+def test_a_value_that_no_annotation_takes_is_found_before_anybody_is_asked() -> None:
+    def remind(when: datetime.date) -> str:
+        return when.isoformat()
+
+    made = tool(remind)
+    [(_, problem)] = made.check_args({"when": "2026-13-01"})
+    assert problem.startswith("when: ")
+    assert made.check_args({"when": "2026-12-01"}) == []
+    turn = Agent([made], permissions=[DecideByHuman()], human=FakeHuman([])).use_tools(
+        [ToolCall("remind", {"when": "2026-13-01"})]
+    )
+    assert [result.verdict for result in turn.results] == ["input_error"]
+
+
+def test_a_tool_can_still_be_called_as_the_function_that_it_is() -> None:
+    @tool(read_only=True)
+    def double(x: int) -> int:
+        return 2 * x
+
+    assert double(4) == double(x=4) == 8

@@ -70,6 +70,6 @@ def as_log(audit: object) -> Log:
         fix_message(
             f"audit= takes a Log (got: {audit!r})",
             "leave it out for a log in memory, or share the log of another agent",
-            "second = Agent(tools, audit=first.audit)",
+            "agent = Agent(tools)\nhelper = Agent(tools, name='helper', audit=agent.audit)",
         )
     )

@@ -50,7 +50,7 @@ def project(row: Row | None, event: Event) -> Row | None:
         case "decided":
             row.update(data)
         case "asked":
-            row.update(asked=True, _asked_at=event.time)
+            row.update(asked=True, rule=data.get("rule"), _asked_at=event.time)
         case "answered":
             row.update(
                 answered_by=data["answered_by"],

@@ -100,7 +100,7 @@ def _fold(text: str) -> str:
 
 
 def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
-    example = f"{owner}(['delete_*', 'drop_table'])"
+    example = f"{owner}({['read_*', 'search'] if owner.startswith('Allow') else ['delete_*', 'drop_table']})"
     if isinstance(patterns, str | bytes) or not isinstance(patterns, Iterable):
         raise TypeError(
             fix_message(f"{owner} takes a list of name patterns (got: {patterns!r})", "put it in a list", example)
@@ -113,10 +113,12 @@ def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
                     f"{owner} takes name patterns as strings (got: {pattern!r})", "give patterns as strings", example
                 )
             )
-    if not listed or not all(pattern.strip() for pattern in listed):
+    # No tool has a space in its name.
+    never = next((repr(pattern) for pattern in listed if not pattern or any(map(str.isspace, pattern))), None)
+    if not listed or never is not None:
         raise ValueError(
             fix_message(
-                f"{owner} got {'an empty pattern' if listed else 'no pattern'}, which can match no tool",
+                f"{owner} got {f'the pattern {never}' if listed else 'no pattern'}, which can match no tool",
                 "give a pattern for each name, or leave the permission out",
                 example,
             )
@@ -151,7 +153,8 @@ class DenyByName(_ByName, DenyPermission):
 
     @reason.setter
     def reason(self, reason: str | None) -> None:
-        self._reason = None if reason is None else checked_reason("DenyByName(reason=)", reason)
+        example = "DenyByName(['delete_*'], reason='ask the owner first')"
+        self._reason = None if reason is None else checked_reason("DenyByName", reason, example)
         _changed()
 
     def __repr__(self) -> str:

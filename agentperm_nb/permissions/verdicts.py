@@ -65,23 +65,25 @@ class Ask(Verdict):
         checked_reason("Ask", self.reason)
 
 
-def checked_reason(owner: str, reason: object) -> str:
+def checked_reason(owner: str, reason: object, example: str = "") -> str:
     """Return `reason` when it is a text that says something.
+
+    Args:
+        owner: Whose reason it is, for the error.
+        reason: What was given.
+        example: How it is given rightly.
 
     Raises:
         TypeError: It is not a string.
         ValueError: It is blank.
     """
+    example = example or f"{owner}('writes outside of the project')"
     if not isinstance(reason, str):
         raise TypeError(
             fix_message(
-                f"{owner} takes a reason string (got: {type(reason).__name__})",
-                "say why in words",
-                f"{owner}('writes outside of the project')",
+                f"{owner} takes a reason string (got: {type(reason).__name__})", "say why in words in reason=", example
             )
         )
     if not reason.strip():
-        raise ValueError(
-            fix_message(f"{owner} got an empty reason", "say why in words", f"{owner}('writes outside of the project')")
-        )
+        raise ValueError(fix_message(f"{owner} got an empty reason", "say why in words in reason=", example))
     return reason

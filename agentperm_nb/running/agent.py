@@ -170,7 +170,7 @@ class Agent:
         else:
             whom = self._engine.whom()
             asked = (
-                "nobody (human=None)" if self._engine.human is None else "nobody here" if whom is None else repr(whom)
+                "nobody (human=None)" if self._engine.human is None else "nobody here" if whom is None else _who(whom)
             )
         waiting = len(self.pending())
         facts = (
@@ -369,6 +369,11 @@ def _check_texts(**given: object) -> None:
 
 def _below(level: Level, above: tuple[Level, ...]) -> None:
     levels_above.set((*above, level))
+
+
+def _who(whom: Any) -> str:
+    describe = getattr(whom, "describe", None)
+    return str(describe()) if callable(describe) else repr(whom)
 
 
 def _policy_id(permissions: PermissionList) -> str:

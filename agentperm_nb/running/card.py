@@ -10,7 +10,7 @@ from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
-from agentperm_nb.render import escape, table_html, table_text, visible
+from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
 
 __all__ = ["AgentCard", "rows", "who_decides"]
@@ -29,7 +29,7 @@ class AgentCard:
 
     def text(self) -> str:
         """Return the card as plain text."""
-        lines = [self._title()]
+        lines = [visible(self._title())]
         if self.tools:
             lines.append(table_text(_COLUMNS, self.tools))
         lines += [f"{label}: {visible(value)}" for label, value in self.facts]
@@ -44,7 +44,7 @@ class AgentCard:
         )
         warn = "border-left:3px solid var(--jp-warn-color0,#b35900);padding-left:8px;" if self.unchecked else ""
         return (
-            f'<div style="font-size:var(--jp-ui-font-size1,13px);line-height:1.5;{warn}">'
+            f'<div class="{NO_MATH}" style="font-size:var(--jp-ui-font-size1,13px);line-height:1.5;{warn}">'
             f'<div style="font-weight:600">{escape(self._title())}</div>{table}{facts}</div>'
         )
 

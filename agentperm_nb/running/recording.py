@@ -84,7 +84,7 @@ class Recorder:
             read_only=hints.read_only if hints else None,
             destructive=hints.destructive if hints else None,
             open_world=hints.open_world if hints else None,
-            hints_from=hints.source if hints else None,
+            hints_from=hints.source if hints and hints.said else None,
         )
 
     def decided(self, item: CallItem, verdict: str, *, reason: str = "", stop: bool = False) -> None:

@@ -232,7 +232,8 @@ class TurnSteps(Ledger):
         ]
         secret = item.tool.secret if item.tool is not None else ()
         ran = self.engine.redactor.call(item.edited, secret)
-        return f"[A reviewer changed {', '.join(names) or 'nothing'} before this call ran. It ran as {ran}.]\n"
+        changed = ", ".join(f"'{name}'" for name in names) or "nothing"
+        return f"[A reviewer changed {changed} before this call ran. It ran as {ran}.]\n"
 
     # ------------------------------------------------------------------ ending early
 

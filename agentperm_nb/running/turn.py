@@ -27,6 +27,7 @@ __all__ = ["PendingTurn", "Turn", "TurnTask"]
 
 _FIELDS = {"number", "run", "results", "stopped", "unchecked", "format"}
 _COLUMNS = ("call", "verdict", "decided by", "answered by", "reason", "result")
+_IN_TEXT, _IN_HTML, _LOOKED_AT = 60, 300, 4_000  # characters
 
 
 class Turn:
@@ -101,10 +102,12 @@ class Turn:
     def __repr__(self) -> str:
         if not self.results:
             return f"Turn {self.number}: no calls"
-        return table_text(_COLUMNS, self._table(), caption=self._headline())
+        columns, rows = self._table(_IN_TEXT)
+        return table_text(columns, rows, caption=self._headline(), width=3 * _IN_TEXT)
 
     def _repr_html_(self) -> str:
-        return table_html(_COLUMNS, self._table(), caption=self._headline())
+        columns, rows = self._table(_IN_HTML)
+        return table_html(columns, rows, caption=self._headline())
 
     def _headline(self) -> str:
         parts = [f"Turn {self.number}"]
@@ -118,22 +121,34 @@ class Turn:
         parts.append(", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()) or "no calls")
         return " · ".join(parts)
 
-    def _table(self) -> list[tuple[str, ...]]:
-        return [
+    def _table(self, limit: int) -> tuple[list[str], list[list[str]]]:
+        """Return the columns and rows; a column in which nobody was asked, or gave a reason, is left out."""
+        rows = [
             (
-                shorten(self._redactor.call(result.call, self._secrets.get(result.call.name, frozenset())), 300),
+                shorten(self._redactor.call(result.call, self._secrets.get(result.call.name, frozenset())), limit),
                 result.verdict + (" (edited)" if result.args_run is not None else ""),
                 result.decided_by or ("UNCHECKED" if result.decided_kind == "unchecked" else ""),
                 result.answered_by or "",
-                shorten(self._text(result, result.reason), 300),
-                shorten(self._text(result, result.content), 300) if result.verdict == "allowed" else "not run",
+                self._shown(result, result.reason, limit),
+                self._shown(result, result.content, limit) if result.verdict == "allowed" else "not run",
             )
             for result in self.results
         ]
+        kept = [
+            index
+            for index, name in enumerate(_COLUMNS)
+            if name not in ("answered by", "reason") or any(row[index] for row in rows)
+        ]
+        return [_COLUMNS[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
-    def _text(self, result: CallResult, text: str) -> str:
+    def _shown(self, result: CallResult, text: str, limit: int) -> str:
+        """Return the beginning of a text, masked, with the count of what is left out."""
         secret = self._secrets.get(result.call.name, frozenset())
-        return str(without(self._redactor.text(text), hidden_values([result.call.args, result.args_run], secret)))
+        hidden = hidden_values([result.call.args, result.args_run], secret)
+        # A secret that is cut in two at the end of what is looked at is far from what is shown.
+        masked = str(without(self._redactor.text(text[:_LOOKED_AT]), hidden))
+        left_out = max(len(text) - _LOOKED_AT, 0)
+        return shorten(masked, limit, left_out=left_out)
 
 
 class PendingTurn:
@@ -164,16 +179,18 @@ class PendingTurn:
             "Write: turn = await agent.ause_tools(reply)"
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if (name in _FIELDS or hasattr(Turn, name)) and not name.startswith("_"):
-            raise NotFinishedError(
-                fix_message(
-                    f".{name} of a turn that was not awaited",
-                    "await it first",
-                    "turn = await agent.ause_tools(reply)",
+    if not TYPE_CHECKING:  # a type checker would take every attribute for one that is there
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if (name in _FIELDS or hasattr(Turn, name)) and not name.startswith("_"):
+                raise NotFinishedError(
+                    fix_message(
+                        f".{name} of a turn that was not awaited",
+                        "await it first",
+                        "turn = await agent.ause_tools(reply)",
+                    )
                 )
-            )
-        raise AttributeError(name)
+            raise AttributeError(name)
 
 
 class TurnTask:

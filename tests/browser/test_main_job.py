@@ -87,7 +87,7 @@ def test_an_edit_that_is_typed_and_sent_at_once_runs_whole(open_notebook, where,
     nb.button("Approve edited").click()
     shown = nb.wait_output(1, "characters written")
     assert f"('write', 'b', '{content}')" in shown
-    assert "[A reviewer changed path, content before this call ran." in shown
+    assert "[A reviewer changed 'path', 'content' before this call ran." in shown
     assert "'draft'" not in shown
 
 
@@ -163,3 +163,17 @@ def test_nothing_of_ours_is_left_in_the_kernel_after_a_turn(open_notebook):
     )
     nb.click("Approve")
     assert nb.wait_output(2, "()") == "True ()\n"
+
+
+def test_money_in_a_table_is_not_typeset_as_a_formula(open_notebook):
+    paid = "Send $100 to Ann and $9,000 to Bob"
+    cell = f"agent.use_tools([ToolCall('look', {{'path': {paid!r}}})])"
+    formula = "from IPython.display import HTML\nHTML('<p>$x^2$</p>')"
+    nb = open_notebook([SETUP, cell, f"agent.explain('look', path={paid!r})", formula], LAB_7)
+    nb.run_all()
+    nb.wait_idle()
+    nb.wait_visible(nb.page.locator(".jp-Notebook mjx-container"), what="a formula that is one")
+    assert nb.page.locator(".jp-Notebook mjx-container").count() == 1
+    shown = nb.page.locator(".jp-RenderedHTMLCommon table")
+    assert f'look(path="{paid}")' in shown.nth(0).inner_text()
+    assert f'look(path="{paid}")' in shown.nth(1).inner_text()

@@ -281,7 +281,7 @@ def test_an_edit_runs_with_the_new_arguments_and_the_model_is_told(driver: str) 
     agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human)
     (result,) = run(driver, agent, calls("act")).results
     assert counter.ran == [{"n": 7}]
-    assert result.content == "[A reviewer changed n before this call ran. It ran as act(n=7).]\nran {'n': 7}"
+    assert result.content == "[A reviewer changed 'n' before this call ran. It ran as act(n=7).]\nran {'n': 7}"
     assert result.args_run == {"n": 7}
     (row,) = agent.audit.calls().to_dict("records")
     assert (row["args"], row["args_run"], row["edited"], row["answer"]) == ({"n": 0}, {"n": 7}, True, "edit")
@@ -1303,3 +1303,23 @@ def test_what_a_cell_shows_of_a_call_and_its_result_masks_secrets() -> None:
     turn = Agent([Counter("login").tool], permissions=[DenyByName(["login"])]).use_tools([call])
     assert repr(turn.results[0]) == "CallResult(login: denied by DenyByName(['login']), denied)"
     assert "hunter2" not in repr(turn.calls) + repr(turn.denied) + repr(turn)
+
+
+def test_the_table_leaves_out_columns_that_say_nothing_and_counts_what_it_cuts() -> None:
+    def big() -> str:
+        return "x" * 5_000_000
+
+    turn = Agent([big], permissions=[AllowByDefault()]).use_tools([ToolCall("big")])
+    assert "… (4,999,940 more characters)" in repr(turn)
+    assert "… (4,999,700 more characters)" in turn._repr_html_()
+    for shown in (repr(turn), turn._repr_html_()):
+        assert "answered by" not in shown
+        assert "reason" not in shown
+    denied = Agent([big], permissions=[DenyByName(["big"])]).use_tools([ToolCall("big")])
+    assert "big is not allowed." in repr(denied)
+
+
+def test_money_is_not_taken_for_a_formula() -> None:
+    turn = Agent([Counter("pay").tool], permissions=[AllowByDefault()]).use_tools(calls("pay"))
+    for shown in (turn._repr_html_(), Agent(permissions=[])._repr_html_(), Agent().explain("pay")._repr_html_()):
+        assert shown.startswith('<div class="tex2jax_ignore mathjax_ignore"')
