@@ -6,7 +6,9 @@
 3. A panel that has not shown itself after 3 s is said to be missing, with what to install; after `prompt_after` seconds
    the same questions are put as text. In an awaiting cell a late panel may still answer, and the first answer counts;
    in a blocking cell there is only the text from then on.
-4. Whatever ends the wait, the output is replaced by a static record and the widget is closed.
+4. When the cell is to run again, the page drops what the waiting one shows. Its requests are withdrawn, so that the next
+   execution can ask them anew.
+5. Whatever ends the wait, the output is replaced by a static record and the widget is closed.
 """
 
 from __future__ import annotations
@@ -133,6 +135,10 @@ class _Wait:
         """Put everything that waits as text, on the calling thread."""
         raise NotImplementedError
 
+    def give_up(self, why: str) -> None:
+        """Wait no more, without an answer."""
+        raise NotImplementedError
+
     def prompt_on_worker(self) -> None:
         """Do as `prompt` does; `end_prompt`, called from another thread, ends it."""
         with self._lock:
@@ -239,6 +245,10 @@ class _RequestsWait(_Wait):
             answer = Answer(decision, "human", approver=name, approver_from=name_from, via="prompt")
             the_desk.answer(request_id, answer)
 
+    def give_up(self, why: str) -> None:
+        for request in self._requests:
+            the_desk.withdraw(request.id, why)
+
 
 class _QuestionWait(_Wait):
     def __init__(self, prompt: str, returns: Any, prompt_after: float) -> None:
@@ -248,11 +258,18 @@ class _QuestionWait(_Wait):
             raise NoHumanError(f"{reason} (question: {prompt!r})")
         from agentperm_nb.notebook.panel import ApprovalPanel, Question
 
+        self._given_up = ""
         self._question = Question(prompt, returns)
         super().__init__(ApprovalPanel(questions=[self._question]), prompt_after)
 
     @property
+    def done(self) -> bool:
+        return bool(self._given_up) or super().done
+
+    @property
     def answer(self) -> Any:
+        if not self._question.answered:
+            raise NoHumanError(f"Nobody answered: {self._given_up} (question: {self._question.prompt!r})")
         return self._question.value
 
     def waiting_bundle(self) -> dict[str, str]:
@@ -268,6 +285,9 @@ class _QuestionWait(_Wait):
 
     def prompt(self) -> None:
         self._question.answer(TextApprover().ask(None, self._question.prompt, self._question.returns))
+
+    def give_up(self, why: str) -> None:
+        self._given_up = why
 
 
 # Waiting --------------------------------------------------------------------------------------------------------------
@@ -368,6 +388,7 @@ def _delivery(wait: _Wait) -> Delivery | None:
         _log.warning("clicks cannot reach a running cell of this kernel, the question is put as text: %s", error)
         return None
     delivery.serve(wait.panel.model_id)
+    delivery.on_run_again(lambda: wait.give_up("the cell was run again"))
     return delivery
 
 

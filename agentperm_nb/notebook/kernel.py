@@ -10,7 +10,9 @@ takes it in by itself. `Delivery` does that, for the comms it serves and for not
    Two things differ. It runs in a copy of the waiting cell's context, and no ``pre_execute`` and ``post_execute``
    events are sent, which would show the cell's pending figures under the message. Afterwards the running cell is the
    parent again. Handlers must only hand the answer over: what they print appears nowhere.
-4. What a reloaded page needs to draw its widgets again is answered as well: ``kernel_info``, ``comm_info`` and the comm
+4. A request to run a waiting cell again, for which the page drops all that the waiting cell still shows, is told to
+   whoever waits (`Delivery.on_run_again`). The request itself goes its way.
+5. What a reloaded page needs to draw its widgets again is answered as well: ``kernel_info``, ``comm_info`` and the comm
    ``jupyter.widget.control``.
 
 **Waiting is the caller's part, and needs a tick.** An interrupt of a cell that awaits is noticed only when its event
@@ -98,6 +100,7 @@ class Delivery:
     def __init__(self, messages: ShellMessages) -> None:
         self._messages = messages
         self._comm_ids: set[str] = set()
+        self._on_run_again: Callable[[], object] = lambda: None
 
     def __repr__(self) -> str:
         return f"Delivery({len(self._comm_ids)} comms, {self._messages.layout})"
@@ -117,6 +120,14 @@ class Delivery:
         """Also bring what is sent to this comm. It may be called while something waits."""
         self._comm_ids.add(comm_id)
 
+    def on_run_again(self, callback: Callable[[], object]) -> None:
+        """Call `callback` once, where the body waits, when the waiting cell is to run again; set it before waiting.
+
+        The front end must name the cell in its requests (``cellId`` in their metadata), as JupyterLab and Notebook 7
+        do. A request that came while nothing waited yet is noticed on ipykernel 6 only.
+        """
+        self._on_run_again = callback
+
     @contextlib.asynccontextmanager
     async def awaiting(self) -> AsyncIterator[None]:
         """Bring messages while the body awaits, on any running asyncio loop.
@@ -124,9 +135,10 @@ class Delivery:
         On ipykernel 7 handlers run on the loop of the body, be it the kernel's or one in a worker thread. On
         ipykernel 6 they always run on the kernel's own loop, and nothing arrives while that is blocked.
         """
-        waiter = Waiter(self._comm_ids, self._messages.current_request(), asyncio.get_running_loop())
+        waiter = self._waiter(asyncio.get_running_loop())
         try:
             self._messages.enter(waiter)
+            self._messages.tell_if_run_again(waiter)
             yield
         finally:
             self._messages.leave(waiter)
@@ -139,13 +151,17 @@ class Delivery:
         has handled a message. ``KeyboardInterrupt`` gets through it. Call it again and again: nothing arrives
         otherwise. In a thread other than the main one, the last sentence of `awaiting` holds here too.
         """
-        waiter = Waiter(self._comm_ids, self._messages.current_request())
+        waiter = self._waiter(None)
         with _interrupts_raise():
             try:
                 self._messages.enter(waiter)
+                self._messages.tell_if_run_again(waiter)
                 yield lambda seconds: self._messages.step(waiter, seconds)
             finally:
                 self._messages.leave(waiter)
+
+    def _waiter(self, loop: asyncio.AbstractEventLoop | None) -> Waiter:
+        return Waiter(self._comm_ids, self._messages.current_request(), loop, on_run_again=self._on_run_again)
 
 
 def _kernel() -> Any | None:

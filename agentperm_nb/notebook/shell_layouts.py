@@ -88,7 +88,9 @@ class ChannelMessages(ShellMessages):
 
     def deliver(self, waiter: Waiter, raw: list[Any]) -> bool:
         """Send a message to where the waiter waits; return False when that is not there any more."""
-        work = _Handling(self, waiter, raw)
+        return self._call(waiter, _Handling(self, waiter, raw))
+
+    def _call(self, waiter: Waiter, work: Callable[[], None]) -> bool:
         for other in self.waiters:
             if other.loop is None and other.thread == waiter.thread:  # the loop there, if any, is blocked by this one
                 other.inbox.put(work)
@@ -201,6 +203,10 @@ class QueueMessages(ShellMessages):
                 waiter.inbox.put(lambda: None)  # ends its step
             after_each()
         return handled
+
+    def _call(self, waiter: Waiter, work: Callable[[], None]) -> bool:
+        work()  # the main thread's loop handles all
+        return True
 
     def _shell_message(self, item: Any) -> list[Any] | None:
         with contextlib.suppress(TypeError, ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import queue
 import sys
 import threading
@@ -22,6 +23,8 @@ __all__ = ["Request", "ShellMessages", "Waiter", "is_cell"]
 _COMM_KINDS = frozenset({"comm_open", "comm_msg", "comm_close"})
 _RELOAD_KINDS = frozenset({"kernel_info_request", "comm_info_request"})
 _CONTROL_TARGET = "jupyter.widget.control"
+
+_log = logging.getLogger("agentperm_nb")
 
 Request = tuple[Any, Any]
 """Identities and message of a request: what ``kernel.set_parent`` takes."""
@@ -43,6 +46,20 @@ class Waiter:
     """Where it waits."""
     context: Context = field(default_factory=copy_context)
     """The context of the cell."""
+    on_run_again: Callable[[], object] = lambda: None
+    """Called once, where it waits, when its cell is to run again."""
+    told: bool = False
+    """Whether that has been called."""
+
+    @property
+    def cell_id(self) -> str | None:
+        """The front end's name for the cell, where it gives one."""
+        return _cell_id(self.request[1].get("metadata"))
+
+    @property
+    def request_id(self) -> str:
+        """The id of the cell's request."""
+        return str(self.request[1].get("header", {}).get("msg_id", ""))
 
 
 class ShellMessages:
@@ -67,6 +84,7 @@ class ShellMessages:
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
         self.waiters: list[Waiter] = []
+        self._run_again: dict[str, str] = {}  # by cell, the request after which another one came
         self._control_ids: set[str] = set()
 
     def enter(self, waiter: Waiter) -> None:
@@ -92,7 +110,8 @@ class ShellMessages:
     def wanted_by(self, raw: list[Any]) -> Waiter | None:
         """Return who is to have a message.
 
-        It is only looked into; its signature is checked when it is handled.
+        It is only looked into; its signature is checked when it is handled. A request to run a waiting cell again is
+        nobody's, but its waiters are told that it came.
         """
         waiters = list(self.waiters)
         if not waiters or len(raw) < 5:  # ipykernel's own marker "stop aborting" is a single frame
@@ -103,6 +122,9 @@ class ShellMessages:
             kind = session.unpack(_bytes(frames[1]))["msg_type"]
             if kind in _RELOAD_KINDS:
                 return waiters[-1]
+            if kind == "execute_request":
+                self._to_run(_cell_id(session.unpack(_bytes(frames[3]))), waiters)
+                return None
             if kind not in _COMM_KINDS:
                 return None
             content = session.unpack(_bytes(frames[4]))
@@ -119,6 +141,26 @@ class ShellMessages:
                 return waiter
         target = getattr(self.kernel.comm_manager.comms.get(comm_id), "target_name", None)
         return waiters[-1] if comm_id in self._control_ids or target == _CONTROL_TARGET else None
+
+    def _to_run(self, cell_id: str | None, waiters: list[Waiter]) -> None:
+        if cell_id is None:
+            return
+        for waiter in waiters:
+            if waiter.cell_id == cell_id:
+                self._run_again[cell_id] = waiter.request_id
+                if not waiter.told:
+                    waiter.told = True
+                    self._call(waiter, lambda waiter=waiter: _run_again(waiter))  # type: ignore[misc]  # bound now
+
+    def tell_if_run_again(self, waiter: Waiter) -> None:
+        """Tell a waiter that has just entered when the next request for its cell came before it."""
+        if waiter.cell_id is not None and self._run_again.get(waiter.cell_id) == waiter.request_id and not waiter.told:
+            waiter.told = True
+            _run_again(waiter)
+
+    def _call(self, waiter: Waiter, work: Callable[[], None]) -> bool:
+        """Call something where a waiter waits; return False when that is not there any more."""
+        raise NotImplementedError
 
     def handle(self, waiter: Waiter, raw: list[Any]) -> None:
         """Handle a message now, on this thread, in a copy of the waiter's context. Errors are logged, never raised."""
@@ -187,6 +229,18 @@ class ShellMessages:
 def is_cell(request: Request) -> bool:
     """Return whether a request runs a cell."""
     return bool(request[1]) and request[1].get("header", {}).get("msg_type") == "execute_request"
+
+
+def _cell_id(metadata: Any) -> str | None:
+    found = metadata.get("cellId") if isinstance(metadata, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _run_again(waiter: Waiter) -> None:
+    try:
+        waiter.context.copy().run(waiter.on_run_again)
+    except Exception:  # noqa: BLE001 - like a handler: it must not end what calls it
+        _log.exception("a waiting cell could not be told that it is to run again")
 
 
 def _bytes(frame: Any) -> bytes:

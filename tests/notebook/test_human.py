@@ -34,6 +34,7 @@ class FakeNotebook:
         self.bringing: list[str] = []
         self.served: list[str] = []
         self.on_step: Any = lambda: None
+        self.run_again: Any = None
 
     def display(self, bundle, display_id, *, replace=False):
         assert replace == (display_id in self.outputs)
@@ -46,6 +47,9 @@ class FakeNotebook:
 
     def serve(self, comm_id):
         self.served.append(comm_id)
+
+    def on_run_again(self, callback):
+        self.run_again = callback
 
     @contextlib.asynccontextmanager
     async def awaiting(self):
@@ -366,3 +370,22 @@ def test_a_plain_question_that_nobody_can_answer_is_an_error(notebook):
 def test_a_plain_question_is_put_as_text_without_a_panel(notebook, typed):
     typed += ["", "yes"]
     assert NotebookHuman(prompt_after=0).ask(None, "Go on?", bool) is True
+
+
+# The cell is run again, the panel is taken away -----------------------------------------------------------------------
+
+
+def test_a_cell_that_is_run_again_withdraws_what_waits(notebook):
+    request = make_request()
+    changes = open_requests(request)
+    notebook.on_step = lambda: notebook.run_again()
+    with NotebookHuman().attend([request]) as serve:
+        serve(0.1)
+        assert not the_desk.is_open(request.id)
+    assert lines(changes) == ["withdrawn the cell was run again"]
+
+
+def test_a_plain_question_ends_when_its_cell_is_run_again(notebook):
+    notebook.on_step = lambda: notebook.run_again()
+    with pytest.raises(NoHumanError, match=r"the cell was run again \(question: 'Go on\?'\)"):
+        NotebookHuman().ask(None, "Go on?", bool)

@@ -72,13 +72,14 @@ class Kernel:
         self.client.wait_for_ready(timeout=60)
         self.heard: list[dict[str, Any]] = []
 
-    def start(self, code: str, **content: Any) -> str:
+    def start(self, code: str, *, cell_id: str | None = None, **content: Any) -> str:
         """Run a cell; return the id of the request."""
         request = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": True}
         content = {
             key: value for key, value in (request | {"stop_on_error": True} | content).items() if value is not ...
         }
-        message = self.client.session.msg("execute_request", content)
+        metadata = {} if cell_id is None else {"cellId": cell_id}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
         self.client.shell_channel.send(message)
         return str(message["header"]["msg_id"])
 
@@ -322,6 +323,58 @@ def test_what_a_reloaded_page_asks_is_answered_while_waiting(kernel, cell, quest
     assert kernel.states(request)[-1:] != ["idle"]
     kernel.send("yes")
     kernel.wait_end(request)
+
+
+@BOTH
+def test_whoever_waits_is_told_that_the_cell_is_to_run_again_and_the_request_keeps_its_place(kernel, cell):
+    kernel.run("""
+        order, told = [], []
+        original = Delivery.serve
+        def serve(self, comm_id):
+            original(self, comm_id)
+            self.on_run_again(lambda: (told.append(threading.current_thread().name), got.append(('again',))))
+        Delivery.serve = serve
+    """)
+    code = f"order.append('cell')\n{cell}"
+    request = kernel.start(code, cell_id="a")
+    kernel.wait_text(request, "waiting")
+    kernel.start("order.append('other')", cell_id="b")
+    again = kernel.start("order.append('again')", cell_id="a")
+    kernel.start("order.append('more')", cell_id="a")
+    assert "done ('again',) False" in kernel.wait_end(request)
+    kernel.wait_end(again)
+    assert (
+        kernel.run("Delivery.serve = original; print(order, told)")
+        == "['cell', 'other', 'again', 'more'] ['MainThread']\n"
+    )
+
+
+def test_a_cell_that_waits_again_after_it_was_run_again_is_told_at_once(kernel):
+    request = kernel.start(
+        """
+        async def again():
+            delivery, told = Delivery.for_this_kernel(), []
+            delivery.on_run_again(lambda: told.append(1))
+            async with delivery.awaiting():
+                print('waiting')
+                while not told:
+                    await asyncio.sleep(0.05)
+        await again(); await again(); print('done')
+        """,
+        cell_id="a",
+    )
+    kernel.wait_text(request, "waiting")
+    second = kernel.start("print('second')", cell_id="a")
+    assert kernel.wait_end(request).endswith("done\n")
+    assert kernel.wait_end(second) == "second\n"
+
+
+def test_requests_without_a_cell_tell_nobody(kernel):
+    request = kernel.start(AWAITING)
+    kernel.wait_text(request, "waiting")
+    kernel.start("print('behind')")
+    kernel.send("yes")
+    assert "done ('yes', 'MainThread') False" in kernel.wait_end(request)
 
 
 @BOTH
