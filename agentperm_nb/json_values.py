@@ -100,7 +100,10 @@ def canonical_json(value: Any) -> str:
         RecursionError: The value is nested too deeply.
     """
     _check_keys(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encode(value)
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def _check_keys(value: Any) -> None:

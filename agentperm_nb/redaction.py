@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from agentperm_nb.errors import fix_message
-from agentperm_nb.json_values import call_text, same_json
+from agentperm_nb.json_values import FrozenDict, FrozenList, call_text, same_json
 from agentperm_nb.render import MASK
 
 __all__ = ["Redactor"]
@@ -80,7 +81,7 @@ class Redactor:
         return masked if isinstance(masked, str) else MASK
 
     def value(self, value: Any, *, secret: Iterable[str] = ()) -> Any:
-        """Return a copy of a JSON value with secrets masked.
+        """Return a JSON value with secrets masked: a copy, or frozen arguments themselves when nothing is hidden.
 
         Args:
             value: Anything; what is not JSON becomes its masked ``repr``.
@@ -101,15 +102,19 @@ class Redactor:
             return MASK
         if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
             masked: dict[str, Any] = {}
+            same = type(value) is FrozenDict  # what cannot change, and has nothing to hide, need not be copied
             for key, item in value.items():
                 hide = isinstance(key, str) and item is not None and (key in secret or self._is_secret_name(key))
                 shown = self._key(key)
                 if shown in masked:  # two names that look alike once masked: neither value may vanish
                     shown = next(name for n in itertools.count(2) if (name := f"{shown} #{n}") not in masked)
-                masked[shown] = MASK if hide else self._value(item, secret, depth + 1)
-            return masked
+                masked[shown] = new = MASK if hide else self._value(item, secret, depth + 1)
+                same = same and new is item and shown is key
+            return value if same else masked
         if isinstance(value, list | tuple):
-            return [self._value(item, secret, depth + 1) for item in value]
+            items = [self._value(item, secret, depth + 1) for item in value]
+            same = type(value) is FrozenList and all(map(operator.is_, items, value))
+            return value if same else items
         return self._foreign(value)
 
     def _key(self, key: Any) -> str:

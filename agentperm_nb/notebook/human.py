@@ -6,9 +6,11 @@
 3. A panel that has not shown itself after 3 s is said to be missing, with what to install; after `prompt_after` seconds
    the same questions are put as text. In an awaiting cell a late panel may still answer, and the first answer counts;
    in a blocking cell there is only the text from then on.
-4. When the cell is to run again, the page drops what the waiting one shows. Its requests are withdrawn, so that the next
-   execution can ask them anew.
-5. Whatever ends the wait, the output is replaced by a static record and the widget is closed.
+4. When the cell is to run again, the page drops what the waiting one shows, so its requests are withdrawn: the next
+   execution asks anew.
+5. A panel that is taken out of the output (*Clear Cell Output*) is shown again, a few times; else rule 3 begins anew.
+6. Whatever ends the wait, the output is replaced by a static record and the widget is closed. A page that was reloaded
+   meanwhile cannot replace its output, so it is given the record to draw it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import DeliveryError, NoHumanError, fix_message
 from agentperm_nb.human import Human, check_returns
-from agentperm_nb.notebook.record import Entry, note_bundle, question_bundle, record_bundle, waiting_bundle
+from agentperm_nb.notebook.record import Entry, Record, note_bundle, question_record, requests_record, waiting_bundle
 
 if TYPE_CHECKING:
     from agentperm_nb.notebook.kernel import Delivery
@@ -39,6 +41,8 @@ __all__ = ["NotebookHuman"]
 _log = logging.getLogger("agentperm_nb")
 _TICK = 0.1  # an interrupt gets through to an idle event loop only when something wakes it
 _MISSING_AFTER = 3.0
+_GONE_AFTER = 1.0  # s in which a page may draw a view anew, or say that it has one
+_SHOW_AGAIN = 5  # times: whoever clears the output more often does not want the panel
 _PATIENCE = 2.0  # s for a page to take a text prompt back
 _REMEDY = "Give rules that decide without a person, such as AllowByName(['read_*']), or human=TextApprover()."
 
@@ -117,7 +121,8 @@ class _Wait:
         self._prompt_after = prompt_after
         self._display_id = new_id("agentperm_nb")
         self._started = time.monotonic()
-        self._shown = self._missing_said = self._prompted = False
+        self._shown = self._missing_said = self._prompted = self._gone = False
+        self._shown_again = 0
         self._lock = threading.Lock()
         self._prompt_thread: int | None = None
 
@@ -128,7 +133,7 @@ class _Wait:
     def waiting_bundle(self) -> dict[str, str]:
         raise NotImplementedError
 
-    def record(self, why: str) -> dict[str, str]:
+    def record(self, why: str) -> Record:
         raise NotImplementedError
 
     def prompt(self) -> None:
@@ -160,7 +165,7 @@ class _Wait:
         if self._prompt_thread is None:
             return
         self.panel.take_prompt_back()
-        with anyio.move_on_after(_PATIENCE if self.panel.greeted_at is not None else 0):
+        with anyio.move_on_after(_PATIENCE if self.panel.on_screen else 0):
             while self._prompt_thread is not None:  # noqa: ASYNC110 - another thread, which has no event to set here
                 await anyio.sleep(0.02)
         if self._prompt_thread is not None:
@@ -185,9 +190,10 @@ class _Wait:
     def look(self) -> None:
         """Bring the pages up to date, and say that the panel is missing when that is due."""
         self.panel.refresh()
+        self._look_whether_it_is_gone()
         waited = time.monotonic() - self._started
         line = f"{self._display_id}_line"
-        if self.panel.greeted_at is None:
+        if self._is_missing:
             if waited >= _MISSING_AFTER and not self._missing_said:
                 self._missing_said = True
                 _display(note_bundle(self._missing(waited)), line)
@@ -196,9 +202,26 @@ class _Wait:
             text = f"The panel came on the screen {waited:.0f} s after it was asked for."
             _display(note_bundle(text), line, replace=True)
 
+    @property
+    def _is_missing(self) -> bool:
+        return self._gone or self.panel.greeted_at is None
+
+    def _look_whether_it_is_gone(self) -> None:
+        gone_for = self.panel.gone_for
+        if gone_for is None:
+            self._gone = False
+        elif gone_for >= _GONE_AFTER and not self._gone and not self.done:
+            self._gone, self._missing_said, self._prompted = True, False, False
+            self._started = time.monotonic()
+            if self._shown_again < _SHOW_AGAIN:
+                self._shown_again += 1
+                self.show()
+
     def _missing(self, waited: float) -> str:
         left = max(0, round(self._prompt_after - waited))
         when = f"In {left} s" if left else "Now"
+        if self._gone:
+            return f"The approval panel has been taken out of this output. {when} the question is put as text."
         return (
             "The approval panel has not shown itself in this page. To get it, run 'pip install anywidget' in the "
             f"environment of the Jupyter server and reload the page. {when} the question is put as text."
@@ -206,15 +229,17 @@ class _Wait:
 
     def take_prompt(self) -> bool:
         """Return whether the text prompt is due; True once only."""
-        if self._prompted or self.panel.greeted_at is not None or self.done:
+        if self._prompted or not self._is_missing or self._prompt_thread is not None or self.done:
             return False
         self._prompted = time.monotonic() - self._started >= self._prompt_after
         return self._prompted
 
     def close(self, why: str) -> None:
         """Put the record in the place of the panel, and close the widget."""
+        record = self.record(why)
         try:
-            _display(self.record(why), self._display_id, replace=self._shown)
+            self.panel.tell_record(record.node)  # first, while the panel still has the focus if it had it
+            _display(record.bundle, self._display_id, replace=self._shown)
         finally:
             self.panel.finish()
 
@@ -229,8 +254,8 @@ class _RequestsWait(_Wait):
     def waiting_bundle(self) -> dict[str, str]:
         return waiting_bundle([request.call.name for request in self._requests], datetime.now(UTC))
 
-    def record(self, why: str) -> dict[str, str]:
-        return record_bundle([self._entry(request, why) for request in self._requests])
+    def record(self, why: str) -> Record:
+        return requests_record([self._entry(request, why) for request in self._requests])
 
     def _entry(self, request: ApprovalRequest, why: str) -> Entry:
         change = self.panel.settled.get(request.id)
@@ -275,11 +300,11 @@ class _QuestionWait(_Wait):
     def waiting_bundle(self) -> dict[str, str]:
         return note_bundle(f"A question waits for its answer: {self._question.prompt}")
 
-    def record(self, why: str) -> dict[str, str]:
+    def record(self, why: str) -> Record:
         question = self._question
         answer = question.value if question.answered else None
         by = who()[0] if question.answered else ""
-        return question_bundle(
+        return question_record(
             question.prompt, answer, question.asked_at, question.answered_at or datetime.now(UTC), by
         )
 

@@ -2,6 +2,7 @@
 
 const GUARD_MS = 350; // a click this soon after a card appeared or changed was meant for something else
 const SILENCE_MS = 4000; // after this long without a word from the kernel a sent answer says so
+const REPLACED_MS = 250; // by then a page that follows the cell has put the record in the place of the panel
 const QUIET = "data-lm-suppress-shortcuts"; // the notebook's own shortcuts stay out; Lumino looks at the target first
 
 let count = 0; // makes ids unique on the page
@@ -334,9 +335,31 @@ class Card {
   }
 }
 
+// The record of a panel, in a page that was reloaded while the panel waited: what the kernel shows for the cell does not
+// reach such a page any more. It stands beside the output and goes with it.
+function recordBlock({ caption, lines }) {
+  const block = make("div", "apnb-record");
+  const table = make("table");
+  table.append(make("caption", "", caption));
+  const body = make("tbody");
+  for (const line of lines) {
+    const row = make("tr");
+    const rest = make("td");
+    rest.append(make("code", "", line.call));
+    for (const note of line.notes) rest.append(make("div", "", note));
+    rest.append(make("div", "apnb-when", line.when));
+    row.append(make("td", "apnb-answer", line.answer), rest);
+    body.append(row);
+  }
+  table.append(body);
+  block.append(table);
+  return block;
+}
+
 class Panel {
   constructor(model, element) {
     this.model = model;
+    this.end = null; // what to do when the view is gone and the waiting is over
     this.cards = new Map();
     this.root = quiet(make("div", "apnb"));
     this.root.tabIndex = -1;
@@ -403,6 +426,24 @@ class Panel {
     if (message?.type === "problems") this.cards.get(message.id)?.problemsCame(message.problems);
     if (message?.type === "cards") this.takeCards(message);
     if (message?.type === "prompt_over") this.endPrompt();
+    if (message?.type === "who") this.model.send({ type: "here" });
+    if (message?.type === "over") this.over(message.record);
+  }
+
+  over(record) {
+    const cell = this.root.closest(".jp-Cell");
+    const output = this.root.closest(".jp-OutputArea-output");
+    const slot = output?.parentElement;
+    const area = slot?.parentElement;
+    const focused = this.root.contains(document.activeElement);
+    this.end = () => {
+      // The place of the focus in command mode; nothing is taken from whoever has moved it meanwhile.
+      const nowhere = !document.activeElement || document.activeElement === document.body;
+      if (focused && nowhere) cell?.focus({ preventScroll: true });
+      setTimeout(() => {
+        if (output && output.parentElement === slot && slot.parentElement === area) slot.append(recordBlock(record));
+      }, REPLACED_MS);
+    };
   }
 
   // A text prompt that was put before this panel was there: an empty line ends it, and answers nothing.
@@ -414,6 +455,7 @@ class Panel {
   }
 
   takeCards({ cards, waiting, total }) {
+    this.notebook ??= this.root.closest(".jp-Notebook");
     const fresh = [];
     const news = [];
     let moved = false;
@@ -475,6 +517,11 @@ class Panel {
   close() {
     clearInterval(this.timer);
     this.cards.forEach((card) => clearTimeout(card.silence));
+    const { end, notebook, model } = this;
+    setTimeout(() => {
+      if (end) end();
+      else if (notebook?.isConnected) model.send({ type: "gone" }); // the output was cleared, the notebook is still there
+    });
   }
 }
 

@@ -6,13 +6,16 @@
    its form, and nothing reaches the desk.
 4. A message that is not exactly of a known form, or that names something this panel has not sent to a page, changes
    nothing and is reported in the Python log.
-5. A click within 350 ms after its card appeared or changed is ignored by the page and noted at the desk.
+5. A page that takes its view away says so; a page that still has one says that when it is asked. So it is known whether
+   any page shows the panel, though pages may go without a word.
+6. A click within 350 ms after its card appeared or changed is ignored by the page and noted at the desk.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -107,11 +110,22 @@ class ApprovalPanel(anywidget.AnyWidget):
         self._seen: set[str] = set()
         self._stale: set[str] = set()
         self._over = False
+        self._gone_since: float | None = None
         self._unsubscribe = desk.subscribe(self._desk_changed)
         for request in requests:  # what left before the panel was made is not told by the subscription
             if not desk.is_open(request.id):
                 self._settle(DeskChange("withdrawn", request.id, detail="it no longer waited"))
         self.on_msg(self._received)
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether a page shows the panel, as far as is known."""
+        return self.greeted_at is not None and self._gone_since is None
+
+    @property
+    def gone_for(self) -> float | None:
+        """For how many seconds no page shows it, after one did; None while one does."""
+        return None if self._gone_since is None else time.monotonic() - self._gone_since
 
     @property
     def waiting(self) -> int:
@@ -134,6 +148,12 @@ class ApprovalPanel(anywidget.AnyWidget):
         """Ask the pages to end a text prompt that is open below the panel."""
         if self.greeted_at is not None and not self._over:
             self.send({"type": "prompt_over"})
+
+    def tell_record(self, record: Mapping[str, Any]) -> None:
+        """Give the pages what to show in place of the panel where they cannot replace its output; see `Record.node`."""
+        if self.greeted_at is not None and not self._over:
+            self.refresh()
+            self.send({"type": "over", "record": dict(record)})
 
     def finish(self) -> None:
         """Show nothing more, take no more clicks, and close the widget with all that belongs to it."""
@@ -165,6 +185,8 @@ class ApprovalPanel(anywidget.AnyWidget):
             raise _RefusedError("it is not an object")
         takers: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "hello": self._hello,
+            "here": self._here,
+            "gone": self._gone,
             "shown": self._shown,
             "answer": self._answer,
             "refused": self._refused,
@@ -181,11 +203,22 @@ class ApprovalPanel(anywidget.AnyWidget):
         _fields(content, {})
         if self.greeted_at is None:
             self.greeted_at = datetime.now(UTC)
+        self._gone_since = None
         self._stale.clear()
         self._seen.update(self._cards_order())
         cards = [self._card(key) for key in self._cards_order()]
         self.send({"type": "cards", "all": True, "cards": cards, **self._counts()})
         self._on_change()
+
+    def _here(self, content: Mapping[str, Any]) -> None:
+        _fields(content, {})
+        self._gone_since = None
+
+    def _gone(self, content: Mapping[str, Any]) -> None:
+        _fields(content, {})
+        if self._gone_since is None:
+            self._gone_since = time.monotonic()
+        self.send({"type": "who"})  # pages that went away without a word do not answer
 
     def _shown(self, content: Mapping[str, Any]) -> None:
         _fields(content, {"ids": list})

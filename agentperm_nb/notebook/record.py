@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.approvals.editing import changes
@@ -20,7 +21,7 @@ from agentperm_nb.masking import mask_text
 from agentperm_nb.notebook.cards import answer_word, call_text
 from agentperm_nb.render import escape, shorten, visible
 
-__all__ = ["Entry", "note_bundle", "question_bundle", "record_bundle", "waiting_bundle"]
+__all__ = ["Entry", "Record", "note_bundle", "question_record", "requests_record", "waiting_bundle"]
 
 _LONGEST = 400  # characters of one text; what is left out is counted
 _WRAP = "white-space:pre-wrap;overflow-wrap:anywhere"
@@ -50,25 +51,37 @@ class Entry:
     """Without an answer: what happened instead."""
 
 
-def record_bundle(entries: Sequence[Entry]) -> dict[str, str]:
-    """Return the record as MIME type to text, for ``display(..., raw=True)``."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is left of a panel, in the two forms in which a page takes it."""
+
+    bundle: dict[str, str]
+    """MIME type to text, for ``display(..., raw=True)``: what the notebook keeps."""
+    node: dict[str, Any]
+    """Plain texts, for a page that cannot take the bundle because it was reloaded meanwhile."""
+
+
+def requests_record(entries: Sequence[Entry]) -> Record:
+    """Return the record of requests."""
     count = len(entries)
     allowed = sum(entry.answer is not None and entry.answer.decision.allows for entry in entries)
     caption = f"Approvals: {allowed} of {count} call{'s' if count != 1 else ''} approved"
     lines = [_Line.of(entry) for entry in entries]
-    return {
+    bundle = {
         "text/plain": "\n".join([caption, *(line.text() for line in lines)]),
         "text/html": _table(caption, [line.html() for line in lines]),
     }
+    return Record(bundle, _node(caption, lines))
 
 
-def question_bundle(prompt: str, answer: object, asked_at: datetime, at: datetime, by: str) -> dict[str, str]:
+def question_record(prompt: str, answer: object, asked_at: datetime, at: datetime, by: str) -> Record:
     """Return the record of a plain question; `answer` is None when there was none."""
     said = "– no answer" if answer is None else f"✓ {mask_text(str(answer))}"
     who = f"by {by} " if by else ""
     when = f"{who}at {clock(at, seconds=True)}, after {_after(asked_at, at)}"
     line = _Line(shorten(said, _LONGEST), shorten(mask_text(prompt), _LONGEST), when, ())
-    return {"text/plain": line.text(), "text/html": _table("Question", [line.html()])}
+    bundle = {"text/plain": line.text(), "text/html": _table("Question", [line.html()])}
+    return Record(bundle, _node("Question", [line]))
 
 
 def waiting_bundle(names: Sequence[str], asked_at: datetime) -> dict[str, str]:
@@ -113,6 +126,10 @@ class _Line:
         first = f"{self.answer[:1]} {self.call}: {self.answer[2:]} {self.when}"
         return "\n".join([_one_line(first), *(f"    {_one_line(note)}" for note in self.notes)])
 
+    def node(self) -> dict[str, Any]:
+        notes = [visible(note) for note in self.notes]
+        return {"answer": visible(self.answer), "call": visible(self.call), "notes": notes, "when": self.when}
+
     def html(self) -> str:
         notes = "".join(f'<div style="{_WRAP}">{escape(note)}</div>' for note in self.notes)
         return (
@@ -128,6 +145,10 @@ def _table(caption: str, rows: Sequence[str]) -> str:
         f'<table style="{_TABLE}"><caption style="{_CAPTION}">{escape(caption)}</caption>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+def _node(caption: str, lines: Sequence[_Line]) -> dict[str, Any]:
+    return {"caption": caption, "lines": [line.node() for line in lines]}
 
 
 def _one_line(text: str) -> str:

@@ -58,9 +58,8 @@ class CallItem:
     def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
         self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
         # Frozen: views, requests and the log share it.
-        self.shown_args: Mapping[str, Any] = freeze(
-            redactor.value(call.args, secret=tool.secret if tool is not None else ())
-        )
+        shown = redactor.value(call.args, secret=tool.secret if tool is not None else ())
+        self.shown_args: Mapping[str, Any] = shown if shown is call.args else freeze(shown)
         self.problem = call.invalid
         """What is wrong with the call itself, or None."""
         self.digest = self.args_json = ""
@@ -68,7 +67,7 @@ class CallItem:
         try:
             text = canonical_json(call.args)
             self.digest = digest_of(call.name, text)
-            self.masked = self.shown_args != call.args
+            self.masked = shown is not call.args and self.shown_args != call.args
             self.args_json = text if not self.masked and "\\u" not in text else _readable_json(self.shown_args)
         except (TypeError, ValueError, RecursionError) as error:
             self.masked, self.args_json = False, _readable_json(self.shown_args)

@@ -40,7 +40,8 @@ class ToolOutcome:
     """Name of the permission that decided, for allowed calls too."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", ToolOutcomeKind(self.kind))
+        if type(self.kind) is not ToolOutcomeKind:
+            object.__setattr__(self, "kind", ToolOutcomeKind(self.kind))
 
 
 @dataclass(frozen=True, slots=True)

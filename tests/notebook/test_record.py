@@ -10,7 +10,7 @@ from waiting import make_request
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer
-from agentperm_nb.notebook.record import Entry, note_bundle, question_bundle, record_bundle, waiting_bundle
+from agentperm_nb.notebook.record import Entry, note_bundle, question_record, requests_record, waiting_bundle
 
 
 def entry(request, decision=None, *, by="human", approver="ada", via="panel", why=""):
@@ -35,9 +35,9 @@ class Tags(HTMLParser):
 
 
 def test_the_record_says_who_decided_what_when_and_after_how_long():
-    bundle = record_bundle(
+    bundle = requests_record(
         [entry(make_request("delete_file", {"path": "x"}), ApprovalDecision("deny", reason="keep it"))]
-    )
+    ).bundle
     assert bundle["text/plain"].startswith(
         'Approvals: 0 of 1 call approved\n✕ delete_file(path="x"): denied by ada at '
     )
@@ -59,13 +59,13 @@ def test_the_record_says_who_decided_what_when_and_after_how_long():
     ],
 )
 def test_each_way_to_end_has_its_words(made, expected):
-    assert expected in record_bundle([entry(make_request(), **made)])["text/plain"]
+    assert expected in requests_record([entry(make_request(), **made)]).bundle["text/plain"]
 
 
 def test_an_edit_tells_what_it_changed():
     request = make_request(args={"path": "a", "mode": 1, "gone": 2, "deep": {"x": [1], "y": 2}})
     edited = {"path": "b", "mode": True, "deep": {"x": [1, 2], "y": 2}, "new": "z"}
-    text = record_bundle([entry(request, ApprovalDecision("edit", edited_args=edited))])["text/plain"]
+    text = requests_record([entry(request, ApprovalDecision("edit", edited_args=edited))]).bundle["text/plain"]
     assert ": approved with changes by ada" in text
     assert text.split("\n")[2:] == [
         '    path: "a" → "b"',
@@ -80,7 +80,7 @@ def test_secrets_are_masked_in_calls_changes_and_reasons():
     request = make_request("get", {"token": "tok-old-123456", "header": "Bearer abc123def456", "q": "a"})
     edited = {"token": "tok-new-123456", "header": "Bearer xyz789xyz789", "q": "b", "api_key": "k-987654321"}
     decision = ApprovalDecision("edit", edited_args=edited, reason="password=hunter22")
-    bundle = record_bundle([entry(request, decision)])
+    bundle = requests_record([entry(request, decision)]).bundle
     for secret in ("tok-old", "tok-new", "abc123def456", "xyz789xyz789", "k-987654321", "hunter22"):
         assert secret not in str(bundle)
     assert "token: [masked] → [masked] (another value)" in bundle["text/plain"]
@@ -92,7 +92,7 @@ HOSTILE = "<img src=x onerror=alert(1)></td></table><script>alert(2)</script>\u2
 def test_hostile_text_is_harmless_in_both_forms():  # P07
     request = make_request("t", {HOSTILE: HOSTILE})
     decision = ApprovalDecision("edit", edited_args={HOSTILE: "z"}, reason=HOSTILE)
-    bundle = record_bundle([entry(request, decision, approver=HOSTILE)])
+    bundle = requests_record([entry(request, decision, approver=HOSTILE)]).bundle
     assert Tags(bundle["text/html"]).tags == {"table", "caption", "tbody", "tr", "td", "code", "div"}
     for form in bundle.values():
         assert not {"\u202e", "\x1b", "\r"} & set(form)
@@ -100,18 +100,18 @@ def test_hostile_text_is_harmless_in_both_forms():  # P07
 
 
 def test_what_is_cut_is_counted():
-    text = record_bundle([entry(make_request("t", {"a": "x" * 5000}), ApprovalDecision("allow"))])["text/plain"]
+    text = requests_record([entry(make_request("t", {"a": "x" * 5000}), ApprovalDecision("allow"))]).bundle["text/plain"]
     assert "more characters)" in text
     assert len(text) < 1000
 
 
 def test_a_question_leaves_its_answer():
     asked = datetime.now(UTC)
-    bundle = question_bundle("Which <b>?", "red", asked, asked + timedelta(minutes=2, seconds=5), "ada")
+    bundle = question_record("Which <b>?", "red", asked, asked + timedelta(minutes=2, seconds=5), "ada").bundle
     assert bundle["text/plain"].startswith("✓ Which <b>?: red by ada at ")
     assert "after 2 min 05 s" in bundle["text/plain"]
     assert "<b>" not in bundle["text/html"]
-    assert "no answer" in question_bundle("Which?", None, asked, asked, "")["text/plain"]
+    assert "no answer" in question_record("Which?", None, asked, asked, "").bundle["text/plain"]
 
 
 def test_while_it_waits_the_output_says_what_was_asked_and_where_the_answers_are():
