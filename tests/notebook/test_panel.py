@@ -136,6 +136,26 @@ def test_a_request_that_is_withdrawn_is_told_to_the_page(shown):
     assert "withdrawn" in page.cards()[request.id]["text"]
 
 
+def test_it_is_gone_when_no_page_says_that_it_shows_it(shown):
+    page, _ = shown(make_request())
+    assert page.panel.on_screen
+    page.send({"type": "gone"})
+    assert page.got[-1] == {"type": "who"}
+    assert not page.panel.on_screen
+    assert page.panel.gone_for >= 0
+    page.send({"type": "here"})  # another page
+    assert page.panel.on_screen
+    assert page.panel.gone_for is None
+
+
+def test_the_pages_are_given_the_record_as_texts(shown):
+    page, _ = shown(make_request())
+    page.panel.tell_record({"caption": "c", "lines": []})
+    page.panel.finish()
+    page.panel.tell_record({"caption": "late", "lines": []})
+    assert [message["record"] for message in page.got if message["type"] == "over"] == [{"caption": "c", "lines": []}]
+
+
 # Editing --------------------------------------------------------------------------------------------------------------
 
 _TYPED = {"path": {"type": "string"}, "content": {"type": "string"}}
@@ -362,7 +382,7 @@ def test_a_value_of_megabytes_is_cut_with_its_count_and_cannot_be_edited_here(sh
     request = make_request(args={"path": "x", "content": "a" * 1_000_000})
     page, _ = shown(request)
     card = page.cards()[request.id]
-    assert named(card, "content")["text"].endswith("… (800000 more characters)")
+    assert named(card, "content")["text"].replace(",", "").endswith("… (800,000 more characters)")
     assert card["edit"] is None
     assert "edit" not in [action["action"] for action in card["actions"]]
 
