@@ -121,7 +121,8 @@ class _Wait:
         self._prompt_after = prompt_after
         self._display_id = new_id("agentperm_nb")
         self._started = time.monotonic()
-        self._shown = self._missing_said = self._prompted = self._gone = False
+        self._shown = self._missing_said = self._prompted = False
+        self._gone_since: float | None = None
         self._shown_again = 0
         self._lock = threading.Lock()
         self._prompt_thread: int | None = None
@@ -204,15 +205,15 @@ class _Wait:
 
     @property
     def _is_missing(self) -> bool:
-        return self._gone or self.panel.greeted_at is None
+        return self._gone_since is not None or self.panel.greeted_at is None
 
     def _look_whether_it_is_gone(self) -> None:
-        gone_for = self.panel.gone_for
-        if gone_for is None:
-            self._gone = False
-        elif gone_for >= _GONE_AFTER and not self._gone and not self.done:
-            self._gone, self._missing_said, self._prompted = True, False, False
-            self._started = time.monotonic()
+        since, now = self.panel.gone_since, time.monotonic()
+        if since is None:
+            self._gone_since = None
+        elif now - since >= _GONE_AFTER and since != self._gone_since and not self.done:
+            self._gone_since, self._started = since, now
+            self._missing_said = self._prompted = False
             if self._shown_again < _SHOW_AGAIN:
                 self._shown_again += 1
                 self.show()
@@ -220,7 +221,7 @@ class _Wait:
     def _missing(self, waited: float) -> str:
         left = max(0, round(self._prompt_after - waited))
         when = f"In {left} s" if left else "Now"
-        if self._gone:
+        if self._gone_since is not None:
             return f"The approval panel has been taken out of this output. {when} the question is put as text."
         return (
             "The approval panel has not shown itself in this page. To get it, run 'pip install anywidget' in the "

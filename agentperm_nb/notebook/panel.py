@@ -123,9 +123,9 @@ class ApprovalPanel(anywidget.AnyWidget):
         return self.greeted_at is not None and self._gone_since is None
 
     @property
-    def gone_for(self) -> float | None:
-        """For how many seconds no page shows it, after one did; None while one does."""
-        return None if self._gone_since is None else time.monotonic() - self._gone_since
+    def gone_since(self) -> float | None:
+        """Since when (`time.monotonic`) no page shows it, after one did; None while one does."""
+        return self._gone_since
 
     @property
     def waiting(self) -> int:

@@ -37,7 +37,7 @@ class FakeNotebook:
         self.run_again: Any = None
 
     def display(self, bundle, display_id, *, replace=False):
-        assert replace == (display_id in self.outputs)
+        assert replace == (display_id in self.outputs) or WIDGET in bundle  # the panel may be shown again
         self.outputs.setdefault(display_id, []).append(dict(bundle))
 
     def for_this_kernel(self):
@@ -389,3 +389,46 @@ def test_a_plain_question_ends_when_its_cell_is_run_again(notebook):
     notebook.on_step = lambda: notebook.run_again()
     with pytest.raises(NoHumanError, match=r"the cell was run again \(question: 'Go on\?'\)"):
         NotebookHuman().ask(None, "Go on?", bool)
+
+
+def test_a_panel_that_is_taken_away_is_shown_again_and_at_last_put_as_text(notebook, typed, monkeypatch, waits):
+    typed += ["a"]
+    request = make_request()
+    changes = open_requests(request)
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    times = human_module._SHOW_AGAIN
+    with NotebookHuman().attend([request]) as serve:
+        panel = waits[0].panel
+        for shown in range(1, times + 2):
+            panel._handle_custom_msg({"type": "hello"}, [])
+            panel._handle_custom_msg({"type": "gone"}, [])
+            now[0] += 0.9
+            serve(0.1)
+            assert len(notebook.main_output) == shown
+            now[0] += 0.2
+            serve(0.1)
+            serve(0.1)
+        assert len(notebook.main_output) == times + 1
+        now[0] += 3.1
+        serve(0.1)
+        assert "has been taken out of this output. In 5 s" in notebook.side_texts[0]
+        assert the_desk.is_open(request.id)
+        now[0] += 5
+        serve(0.1)
+    assert lines(changes) == ["answered allow"]
+
+
+def test_a_panel_that_another_page_shows_is_not_shown_again(notebook, monkeypatch, waits):
+    request = make_request()
+    open_requests(request)
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with NotebookHuman().attend([request]) as serve:
+        for said in ("hello", "gone", "here"):
+            waits[0].panel._handle_custom_msg({"type": said}, [])
+        now[0] += 20
+        serve(0.1)
+        assert len(notebook.main_output) == 1
+        assert notebook.side_texts == []
+        answer(request)

@@ -142,10 +142,10 @@ def test_it_is_gone_when_no_page_says_that_it_shows_it(shown):
     page.send({"type": "gone"})
     assert page.got[-1] == {"type": "who"}
     assert not page.panel.on_screen
-    assert page.panel.gone_for >= 0
+    assert page.panel.gone_since is not None
     page.send({"type": "here"})  # another page
     assert page.panel.on_screen
-    assert page.panel.gone_for is None
+    assert page.panel.gone_since is None
 
 
 def test_the_pages_are_given_the_record_as_texts(shown):
@@ -382,7 +382,7 @@ def test_a_value_of_megabytes_is_cut_with_its_count_and_cannot_be_edited_here(sh
     request = make_request(args={"path": "x", "content": "a" * 1_000_000})
     page, _ = shown(request)
     card = page.cards()[request.id]
-    assert named(card, "content")["text"].replace(",", "").endswith("… (800,000 more characters)")
+    assert named(card, "content")["text"].endswith("… (800,000 more characters)")
     assert card["edit"] is None
     assert "edit" not in [action["action"] for action in card["actions"]]
 

@@ -100,7 +100,9 @@ def test_hostile_text_is_harmless_in_both_forms():  # P07
 
 
 def test_what_is_cut_is_counted():
-    text = requests_record([entry(make_request("t", {"a": "x" * 5000}), ApprovalDecision("allow"))]).bundle["text/plain"]
+    text = requests_record([entry(make_request("t", {"a": "x" * 5000}), ApprovalDecision("allow"))]).bundle[
+        "text/plain"
+    ]
     assert "more characters)" in text
     assert len(text) < 1000
 
@@ -120,3 +122,14 @@ def test_while_it_waits_the_output_says_what_was_asked_and_where_the_answers_are
     assert "and 2 more" in bundle["text/plain"]
     assert "agent.turns" in bundle["text/html"]
     assert note_bundle("<b>")["text/html"].count("&lt;b&gt;") == 1
+
+
+def test_the_record_is_given_to_a_page_as_plain_texts():
+    request = make_request(args={"path": "<b>\u202e"})
+    node = requests_record([entry(request, ApprovalDecision("deny", reason="a\u200bb"))]).node
+    assert node["caption"] == "Approvals: 0 of 1 call approved"
+    (line,) = node["lines"]
+    assert line["answer"] == "✕ denied"
+    assert line["call"] == 'write_file(path="<b>\\u{202E}")'
+    assert line["notes"] == ["Reason: a\\u{200B}b"]
+    assert line["when"].startswith("by ada at ")
