@@ -21,7 +21,9 @@ from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.card import AgentCard, rows
-from agentperm_nb.running.driving import Steps, adrive, drive
+from agentperm_nb.running.driving import Steps
+from agentperm_nb.running.driving_async import adrive
+from agentperm_nb.running.driving_blocking import drive
 from agentperm_nb.running.effects import Effect, Message
 from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.explaining import call_of, explain_call

@@ -14,7 +14,7 @@ For each call of a turn, in request order, before any tool runs:
    call starts, without asking anybody, and the tool must still be there. What runs is what was decided about.
 
 `TurnSteps.steps` is a generator: it yields what its driver has to do (`running.effects`) and holds everything else. Two
-drivers serve it (`running.driving`), one on a thread and one on an event loop, so both decide the same.
+drivers serve it (`running.driving_async`, `running.driving_blocking`), so both decide the same.
 """
 
 from __future__ import annotations

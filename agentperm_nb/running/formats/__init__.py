@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentperm_nb.errors import fix_message
-from agentperm_nb.running.formats import anthropic, call_list, openai_chat
+from agentperm_nb.running.formats import anthropic, call_list, openai_chat, openai_responses
 from agentperm_nb.running.formats.reply import Format, Provider, Reply, ResultLike, ToolLike
 from agentperm_nb.running.formats.unreadable import unreadable
 
@@ -32,10 +32,15 @@ __all__ = [
     "write_results",
 ]
 
-PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in (anthropic, openai_chat)}
+PROVIDERS: Mapping[str, Provider] = {module.NAME: module for module in (anthropic, openai_chat, openai_responses)}
 """The APIs that are told of tools, by name."""
 
-FORMATS: Mapping[str, Format] = {call_list.NAME: call_list, openai_chat.NAME: openai_chat, anthropic.NAME: anthropic}
+FORMATS: Mapping[str, Format] = {
+    call_list.NAME: call_list,
+    openai_chat.NAME: openai_chat,
+    anthropic.NAME: anthropic,
+    openai_responses.NAME: openai_responses,
+}
 """All formats by name, in the order in which a reply is compared with them."""
 
 
@@ -44,11 +49,12 @@ def read_reply(reply: object) -> Reply:
 
     Args:
         reply: An Anthropic ``Message``, its dict or its list of content blocks; an OpenAI ``ChatCompletion``, its
-            choice, its message or their dicts; or a list of `ToolCall`.
+            choice, its message or their dicts; an OpenAI ``Response``, its dict or its list of output items; or a list
+            of `ToolCall`.
 
     Raises:
         TypeError: It is none of these; the message says what it is instead.
-        ValueError: It has several choices, another role than the assistant's, or a call without a name.
+        ValueError: It has several choices, another role than the assistant's, or a call without a name; or it failed.
     """
     for name, known in FORMATS.items():
         if known.recognises(reply):
@@ -94,7 +100,7 @@ def tool_specs(format: str, tools: Iterable[ToolLike]) -> list[dict[str, Any]]:
     """Return tools as a provider's ``tools=`` takes them.
 
     Args:
-        format: ``"anthropic"`` or ``"openai-chat"``.
+        format: ``"anthropic"``, ``"openai-chat"`` or ``"openai-responses"``.
         tools: The tools.
 
     Raises:

@@ -26,6 +26,7 @@ from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_json
 from agentperm_nb.running.formats.fields import as_plain, field, sendable
 from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
+from agentperm_nb.running.formats.texts import error_text, text_parts
 
 __all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
 
@@ -90,7 +91,7 @@ def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: 
     messages = [_message_param(message)] if with_reply else []
     for result in results:
         if field(message, "function_call") is not None:
-            messages.append({"role": "function", "name": result.call.name, "content": _text(result)})
+            messages.append({"role": "function", "name": result.call.name, "content": error_text(result)})
         else:
             messages.append({"role": "tool", "tool_call_id": result.call.id, "content": _content(result)})
     return [sendable(item) for item in messages]
@@ -191,25 +192,12 @@ def _function_param(function: Any) -> dict[str, Any]:
 
 def _content(result: ResultLike) -> str | list[dict[str, Any]]:
     if isinstance(result.content, str):
-        return _text(result)
-    parts = [{"type": "text", "text": text} for text in _texts(result)]
+        return error_text(result)
+    parts = [{"type": "text", "text": text} for text in text_parts(result)]
     if result.is_error:
         first = parts[0]["text"] if parts else ""
         parts[:1] = [{"type": "text", "text": f"Error: {first}"}]
     return parts or ""
-
-
-def _text(result: ResultLike) -> str:
-    text = result.content if isinstance(result.content, str) else "\n".join(_texts(result))
-    return f"Error: {text}" if result.is_error else text
-
-
-def _texts(result: ResultLike) -> list[str]:
-    texts = []
-    for block in result.content:
-        kind, text = field(block, "type"), field(block, "text")
-        texts.append(text if kind == "text" and isinstance(text, str) else f"[{kind or 'a part'} left out: text only]")
-    return texts
 
 
 def _not_sent(problem: str, value: object) -> str:

@@ -18,7 +18,8 @@ class Reply:
     """A provider's reply, read.
 
     Args:
-        format: The name of the format: ``"anthropic"``, ``"openai-chat"``, or ``"calls"`` for a list of ToolCalls.
+        format: The name of the format: ``"anthropic"``, ``"openai-chat"``, ``"openai-responses"``, or ``"calls"`` for a
+            list of ToolCalls.
         calls: The calls in it, in the order in which the model made them; none for a reply of text.
         original: The reply as it was given; of a list, a copy.
     """

@@ -1,0 +1,349 @@
+"""OpenAI's Responses API.
+
+1. Read are a ``Response``, its dict, or the list of its output items, which does not say how it ended. A list with what
+   only an input has (a user's message, the output of a function) is none. A reply of text has no calls.
+2. A ``function_call`` is a call; its ``call_id`` is the id. Arguments come as a JSON text; what is not a JSON object
+   makes the call invalid. A function of a namespace is named ``crm.get``, since it need not be ours; a namespace equal
+   to the name is what a function has that was loaded late, and is left out.
+3. An incomplete response was cut off: its last call is invalid, and so is every call that is not complete itself. A
+   response that failed, was cancelled, or has not ended yet is an error.
+4. Items of tools that ran at the provider (searches, code, images, ``mcp_call``, a shell in a container), and calls
+   whose output stands in the same response, are not calls.
+5. What waits for the client and is no function's call is an invalid call: ``custom_tool_call`` under the tool's name,
+   ``shell_call``, ``local_shell_call``, ``apply_patch_call`` and a client's ``tool_search_call`` under the name of the
+   hosted tool. A ``computer_call`` is an error, since a screenshot is the only answer that the API takes; so is an item
+   of an unknown type that seems to wait for an answer.
+6. An ``mcp_approval_request`` is a call named ``server__tool``, invalid for now. It is never answered by an approval.
+7. Each result is one output item of the call's kind. Functions have no field for errors, so the text of an error
+   begins with ``Error: ``. A shell's goes to stderr, a patch's beside a failed status, that of an approval into the
+   reason; a search for tools finds none. Results are text: for any other part there is a line that says what was left
+   out.
+8. The reply is given back as its output items, without what only replies have and without nulls that no request takes.
+   Reasoning is kept as it is. Where the API keeps the conversation itself (``previous_response_id``), leave it out.
+
+Forms of items: ``ResponseInputParam`` of the API reference.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.errors import fix_message
+from agentperm_nb.running.formats.arguments import read_json, read_object
+from agentperm_nb.running.formats.fields import as_plain, field, sendable
+from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
+from agentperm_nb.running.formats.texts import error_text, plain_text
+
+__all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
+
+NAME = "openai-responses"
+
+_EXAMPLE = "reply = await client.responses.create(...)\nturn = await agent.ause_tools(reply)"
+_TOOLS = "reply = await client.responses.create(tools=agent.tool_specs('openai-responses'), ...)"
+
+# What wants an answer, and the item that is one.
+_ANSWERS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "shell_call": "shell_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "tool_search_call": "tool_search_output",
+    "mcp_approval_request": "mcp_approval_response",
+}
+# Calls of tools that OpenAI defines and the client runs: their names, and where their arguments stand.
+_CLIENT_TOOLS = {
+    "shell_call": ("shell", "action"),
+    "local_shell_call": ("local_shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+    "tool_search_call": ("tool_search", "arguments"),
+}
+# What stands in an output and wants no answer.
+_NO_CALLS = {
+    "message",
+    "reasoning",
+    "compaction",
+    "program",
+    "program_output",
+    "additional_tools",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "shell_call_output",
+    "tool_search_output",
+}
+_LISTED = {*_ANSWERS, *_NO_CALLS, "computer_call"}
+_PARTS = {"output_text", "refusal"}
+
+_ENDED = {
+    "cancelled": ("the response was cancelled", "ask the model again", _EXAMPLE),
+    **dict.fromkeys(
+        ("queued", "in_progress"),
+        (
+            "the response has not ended yet",
+            "wait for its end",
+            "reply = await client.responses.retrieve(reply.id)  # until reply.status is 'completed'",
+        ),
+    ),
+}
+
+_REPLY_ONLY = frozenset({"created_by", "parsed_arguments", "arguments", "content"})
+# Fields that a request must have, be it as null; an object leaves out what was not sent.
+_REQUIRED = {"code_interpreter_call": ("code", "outputs"), "image_generation_call": ("result",)}
+# Fields in which a null inside means that there is nothing, and which no request takes with it.
+_SPARSE = {"file_search_call": "results", "web_search_call": "action"}
+
+_CUSTOM = (
+    "this is the call of a custom tool: it holds free text, not arguments by name, so nothing can be decided about it; "
+    "call a function tool instead"
+)
+_NO_FUNCTION = (
+    "this is a call of the provider's own tool {name}, not of a function tool: it is not supported and did not run; "
+    "call a function tool instead"
+)
+_APPROVAL = (
+    "approvals of hosted MCP tools are not supported yet: the approval is refused and the tool does not run; "
+    "call a function tool instead"
+)
+
+
+def recognises(reply: object) -> bool:
+    """Return whether it is a response, or a list of what only a response's output has."""
+    if not isinstance(reply, list | tuple):
+        return bool(field(reply, "object") == "response")
+    told = False
+    for item in reply:
+        kind = field(item, "type")
+        if not isinstance(kind, str) or kind not in _LISTED:
+            return False
+        if kind != "message":
+            told = True
+            continue
+        # Other APIs have messages of this type too.
+        parts = field(item, "content")
+        if field(item, "role") != "assistant" or not isinstance(parts, list | tuple):
+            return False
+        if any(field(part, "type") not in _PARTS for part in parts):
+            return False
+        told = told or bool(parts)
+    return told
+
+
+def read_calls(reply: Any) -> tuple[ToolCall, ...]:
+    """Return the calls in a reply.
+
+    Raises:
+        TypeError: A part of the reply has a type that the API does not send.
+        ValueError: The response failed or has not ended, a call has no name, or an item cannot be answered.
+    """
+    cut = _why_cut(reply)
+    calls = [_read_call(item, where) for where, item in _waiting(reply)]
+    if cut is not None:
+        cut_off(calls, cut)
+    return tuple(calls)
+
+
+def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
+    """Return one output item a result, after the reply's own items if asked for."""
+    written = [_item_param(item) for item in _items(original)] if with_reply else []
+    waiting = _waiting(original) if results else []
+    written += [_answer(item, result) for (_, item), result in zip(waiting, results, strict=True)]
+    return [sendable(item) for item in written]
+
+
+def tool_spec(tool: ToolLike) -> dict[str, Any]:
+    """Return the tool as ``tools=`` of ``responses.create`` takes it.
+
+    Raises:
+        ValueError: The API does not take its name.
+    """
+    spec: dict[str, Any] = {"type": "function", "name": checked_tool_name(tool.name, provider="OpenAI", longest=64)}
+    if tool.description:
+        spec["description"] = tool.description
+    # Left out, strict means true here, unlike in Chat Completions: the API refuses schemas with optional arguments.
+    return {**spec, "parameters": {"type": "object", **copy.deepcopy(tool.input_schema)}, "strict": False}
+
+
+def _why_cut(reply: Any) -> str | None:
+    """Return why the reply is not whole, None when it is, or raise when there is nothing to go by."""
+    if isinstance(reply, list | tuple):
+        return None
+    status, error = field(reply, "status"), field(reply, "error")
+    if status == "failed" or error:
+        told = ": ".join(str(field(error, name)) for name in ("code", "message") if field(error, name))
+        shown = " ".join(told.split())[:200] or "no error was given"
+        raise ValueError(fix_message(f"the response failed: {shown}", "ask the model again", _EXAMPLE))
+    if isinstance(status, str) and status in _ENDED:
+        problem, fix, example = _ENDED[status]
+        raise ValueError(fix_message(f"{problem} (status: {status})", f"{fix}; nothing of it has run", example))
+    details = field(reply, "incomplete_details")
+    if status in {None, "completed"} and not details:
+        return None
+    reason = field(details, "reason")
+    return f"status: {status}" if reason is None else f"status: {status}, reason: {reason}"
+
+
+def _items(reply: Any) -> Sequence[Any]:
+    items = reply if isinstance(reply, list | tuple) else field(reply, "output")
+    if not isinstance(items, list | tuple):
+        raise TypeError(_not_sent("the output of the response is not a list", items))
+    for position, item in enumerate(items):
+        if not isinstance(field(item, "type"), str):
+            raise TypeError(_not_sent(f"output[{position}] of the response is not an item", item))
+    return items
+
+
+def _waiting(reply: Any) -> list[tuple[str, Any]]:
+    """Return the items that want an answer from the client, each with its place."""
+    items = _items(reply)
+    answers = {(field(item, "type"), _answered_id(item)) for item in items}
+    waiting = []
+    for position, item in enumerate(items):
+        kind, where = field(item, "type"), f"output[{position}]"
+        if kind in _ANSWERS:
+            if not _ran_at_provider(item) and (_ANSWERS[kind], _answer_id(item)) not in answers:
+                waiting.append((where, item))
+        elif kind == "computer_call":
+            raise ValueError(
+                fix_message(
+                    f"the reply has a computer_call at {where}, which only a screenshot can answer",
+                    "ask without the computer tool; nothing of the reply has run",
+                    _TOOLS,
+                )
+            )
+        elif kind not in _NO_CALLS and _seems_to_wait(item):
+            raise ValueError(
+                fix_message(
+                    f"the item at {where} is of type {kind!r}, which is not known here and may wait for an answer",
+                    "ask without the tool that it comes from; nothing of the reply has run",
+                    _TOOLS,
+                )
+            )
+    return waiting
+
+
+def _seems_to_wait(item: Any) -> bool:
+    # What runs at the provider has an id only: a call_id is there to be answered by.
+    kind = field(item, "type")
+    return not kind.endswith("_output") and (field(item, "call_id") is not None or kind.endswith("_request"))
+
+
+def _ran_at_provider(item: Any) -> bool:
+    kind = field(item, "type")
+    if kind == "tool_search_call":
+        return bool(field(item, "execution") == "server")
+    return bool(kind == "shell_call" and field(field(item, "environment"), "type") == "container_reference")
+
+
+def _answer_id(item: Any) -> Any:
+    return field(item, "id" if field(item, "type") == "mcp_approval_request" else "call_id")
+
+
+def _answered_id(item: Any) -> str | None:
+    names = {"mcp_approval_response": "approval_request_id", "local_shell_call_output": "id"}
+    answered = field(item, names.get(field(item, "type"), "call_id"))
+    return answered if isinstance(answered, str) else None
+
+
+def _read_call(item: Any, where: str) -> ToolCall:
+    kind, name = field(item, "type"), field(item, "name")
+    args: Any = {}
+    invalid: str | None
+    if kind == "function_call":
+        args, invalid = read_json(field(item, "arguments"))
+        status = field(item, "status")
+        if status not in {None, "completed"}:
+            invalid = f"the call was cut off (status: {status}): its arguments may be incomplete"
+        namespace = field(item, "namespace")
+        if namespace and namespace != name and isinstance(name, str) and name.strip():
+            name = f"{namespace}.{name}"
+    elif kind == "custom_tool_call":
+        invalid = _CUSTOM
+    elif kind == "mcp_approval_request":
+        (args, _), invalid = read_json(field(item, "arguments")), _APPROVAL
+        server = field(item, "server_label")
+        if not isinstance(server, str) or not server.strip():
+            raise TypeError(_not_sent(f"the approval request at {where} has no server_label", server))
+        if isinstance(name, str) and name.strip():
+            name = f"{server}__{name}"
+    else:
+        name, holder = _CLIENT_TOOLS[kind]
+        (args, _), invalid = read_object(as_plain(field(item, holder))), _NO_FUNCTION.format(name=name)
+    return named_call(name, args, _answer_id(item), invalid, where=where, example=_EXAMPLE)
+
+
+def _answer(item: Any, result: ResultLike) -> dict[str, Any]:
+    kind = field(item, "type")
+    answer: dict[str, Any] = {"type": _ANSWERS[kind]}
+    if kind == "mcp_approval_request":
+        # Whatever the result says: nothing here has decided about what would run there.
+        return {**answer, "approval_request_id": result.call.id, "approve": False, "reason": plain_text(result)}
+    if kind == "local_shell_call":
+        return {**answer, "id": result.call.id, "output": json.dumps(sendable(error_text(result)))}
+    answer["call_id"] = result.call.id
+    if kind == "tool_search_call":
+        return {**answer, "execution": "client", "tools": []}
+    if kind == "shell_call":
+        outcome = {"type": "exit", "exit_code": 1}
+        answer["output"] = [{"stdout": "", "stderr": plain_text(result), "outcome": outcome}]
+    elif kind == "apply_patch_call":
+        answer.update(status="failed", output=plain_text(result))
+    else:
+        answer["output"] = error_text(result)
+    caller = field(item, "caller")
+    if field(caller, "type") == "program":
+        answer["caller"] = as_plain(caller)
+    return answer
+
+
+def _item_param(item: Any) -> dict[str, Any]:
+    kind = field(item, "type")
+    plain = as_plain(item, leave_out=_REPLY_ONLY)
+    param: dict[str, Any] = {key: value for key, value in plain.items() if value is not None}
+    for name in _REQUIRED.get(kind, ()):
+        param.setdefault(name, None)
+    if kind in _SPARSE and _SPARSE[kind] in param:
+        param[_SPARSE[kind]] = _without_nulls(param[_SPARSE[kind]])
+    if kind == "shell_call_output":
+        param["output"] = [_without(chunk, "created_by") for chunk in param.get("output", ())]
+    content, arguments = field(item, "content"), field(item, "arguments")
+    if content is not None:
+        param["content"] = [_part_param(part) for part in content] if isinstance(content, list | tuple) else content
+    if arguments is not None or kind == "function_call":
+        param["arguments"] = _arguments_param(arguments, kind)
+    return param
+
+
+def _part_param(part: Any) -> Any:
+    # A text that the client has parsed holds an object of the user's, which need not have a JSON form.
+    plain = as_plain(part, leave_out=frozenset({"parsed"}))
+    return _without(plain, "logprobs") if field(plain, "logprobs") is None else plain
+
+
+def _arguments_param(arguments: Any, kind: str) -> Any:
+    if isinstance(arguments, str):
+        return arguments
+    args, _ = read_json(arguments)
+    plain = as_plain(args)
+    return plain if kind == "tool_search_call" else json.dumps(plain)
+
+
+def _without(value: Any, name: str) -> Any:
+    return {key: item for key, item in value.items() if key != name} if isinstance(value, dict) else value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _not_sent(problem: str, value: object) -> str:
+    return fix_message(f"{problem} (got: {type(value).__name__})", "give the reply as the API sent it", _EXAMPLE)
