@@ -67,7 +67,7 @@ def project(row: Row | None, event: Event) -> Row | None:
                 row.update(answered_by="timeout")
         case "started":
             row.update(started=event.time, outcome="lost")  # until it is known to have finished
-        case "finished":
+        case "finished" | "late" if "outcome" in data:  # an answer may be late as well, and changes nothing
             row.update(
                 finished=event.time,
                 duration_s=_seconds(row["started"], event.time),

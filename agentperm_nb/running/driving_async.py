@@ -1,4 +1,4 @@
-"""Driving a turn on the event loop, asyncio or trio: permissions and approvers are awaited, sync tools run on threads."""
+"""Driving a turn on the event loop, asyncio or trio: permissions and approvers are awaited, sync tools get threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentperm_nb.json_values import thaw
@@ -25,7 +25,6 @@ from agentperm_nb.running.effects import Message, Review, ReviewsOver, Start, To
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from agentperm_nb.running.items import CallItem
 
 __all__ = ["adrive"]
 
@@ -104,7 +103,7 @@ class _AsyncWork:
 
     async def _run(self, start: Start) -> None:
         start.prepare()
-        self.mailbox.put(await _arun_tool(start.item))
+        await _arun_tool(start)
 
     async def _review(self, review: Review, over: Any) -> None:
         try:
@@ -156,30 +155,48 @@ class _Mailbox:
         return self._messages.popleft()
 
 
-async def _arun_tool(item: CallItem) -> ToolDone:
-    tool, args = item.tool, thaw(item.final.args)
+async def _arun_tool(start: Start) -> None:
+    item, tool = start.item, start.item.tool
     assert tool is not None
+    args = thaw(item.final.args)
     try:
-        value = tool.run(args) if tool.is_async else await _on_worker(tool.run, args)
+        if tool.is_async:
+            value = tool.run(args)
+        else:
+            value = await _on_worker(start, args)
+            if value is None:
+                return
         if inspect.isawaitable(value):
             value = await value
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or being_cancelled(error):
             raise
-        return ToolDone(item, error=as_exception(error))
-    return ToolDone(item, value)
+        start.done(ToolDone(item, error=as_exception(error)))
+    else:
+        start.done(ToolDone(item, value))
 
 
-async def _on_worker(run: Callable[[dict[str, Any]], Any], args: dict[str, Any]) -> Any:
+async def _on_worker(start: Start, args: dict[str, Any]) -> Any:
+    """Run a sync tool on a thread, which reports its end itself: the turn may be gone by then.
+
+    Returns:
+        What the tool returned where that has to be awaited, else None.
+    """
     import anyio.to_thread
 
+    item = start.item
+    run = item.tool.run if item.tool is not None else None
+
     def call() -> list[Any]:
+        assert run is not None
         try:
-            return [run(args)]  # trio refuses a coroutine as a result
-        except BaseException as error:
-            shown = as_exception(error)
-            if shown is error:
-                raise
-            raise shown from error  # a future cannot carry everything
+            value = run(args)
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the call's result
+            start.done(ToolDone(item, error=as_exception(error)))
+            return [None]
+        if inspect.isawaitable(value):
+            return [value]  # in a list: trio refuses a coroutine as a result
+        start.done(ToolDone(item, value))
+        return [None]
 
     return (await anyio.to_thread.run_sync(call, abandon_on_cancel=True))[0]

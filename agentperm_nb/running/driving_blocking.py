@@ -65,7 +65,7 @@ class _BlockingWork:
         if isinstance(effect, Check):
             return effect.permission.check(effect.state, effect.call, effect.tool)
         if isinstance(effect, Start):
-            self._on_thread("agentperm-tool", _run_tool_blocking, effect, self.messages.put)
+            self._on_thread("agentperm-tool", _run_tool_blocking, effect)
         elif isinstance(effect, Review):
             self._review(effect)
         elif isinstance(effect, Wait):
@@ -119,7 +119,7 @@ class _BlockingWork:
         return thread
 
 
-def _run_tool_blocking(start: Start, post: Callable[[Message], None]) -> None:
+def _run_tool_blocking(start: Start) -> None:
     item, tool = start.item, start.item.tool
     assert tool is not None
     loop_thread.set(None)
@@ -134,6 +134,6 @@ def _run_tool_blocking(start: Start, post: Callable[[Message], None]) -> None:
 
             value = anyio.run(finished)
     except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
-        post(ToolDone(item, error=as_exception(error)))
+        start.done(ToolDone(item, error=as_exception(error)))
     else:
-        post(ToolDone(item, value))
+        start.done(ToolDone(item, value))

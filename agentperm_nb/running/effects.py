@@ -36,10 +36,14 @@ class ReviewsOver:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Start:
-    """Begin to run a call, in a context of its own in which `prepare` is called first."""
+    """Begin to run a call, in a context of its own in which `prepare` is called first; `done` is told how it ended.
+
+    `done` may be called from any thread, and after the turn has ended: then the result is late.
+    """
 
     item: CallItem
     prepare: Callable[[], None]
+    done: Callable[[ToolDone], None]
 
 
 @dataclass(slots=True, eq=False, repr=False)

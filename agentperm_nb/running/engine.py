@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
@@ -54,11 +55,21 @@ class Engine:
     """How many calls have finished."""
     ran: OrderedDict[str, datetime] = field(default_factory=OrderedDict)
     """When a call of this digest last finished."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _approvers: dict[int, Approver] = field(default_factory=dict)
     _asked: OrderedDict[str, Callable[[DeskChange], None]] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         _watch_for_late_answers(self)
+
+    def note_ran(self, digest: str) -> None:
+        """Note that a call of this digest has finished."""
+        with self._lock:
+            self.finished += 1
+            self.ran[digest] = datetime.now(UTC)
+            self.ran.move_to_end(digest)
+            if len(self.ran) > KEPT:
+                self.ran.popitem(last=False)
 
     def watch(self, request_id: str, record: Callable[[DeskChange], None]) -> None:
         """Call `record` when an answer to the request comes too late, even after its turn has ended."""

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
@@ -69,6 +70,9 @@ class Ledger:
         self.awaited = False
         """Whether an answer has been awaited in this turn."""
         self.deciding: CallItem | None = None
+        self.ended = False
+        """Whether the turn has been given up while calls may still run."""
+        self.ending = threading.Lock()
 
     # ------------------------------------------------------------------ asking the permissions
 
@@ -163,7 +167,22 @@ class Ledger:
         value: Any = None,
     ) -> None:
         """Give a call its result."""
-        item.result = CallResult(
+        item.result = self.result_of(item, kind, content, verdict, error=error, value=value)
+        self.state.settle(item.result)
+
+    @staticmethod
+    def result_of(
+        item: CallItem,
+        kind: ToolOutcomeKind,
+        content: str,
+        verdict: str,
+        *,
+        error: BaseException | None,
+        value: Any,
+        late: bool = False,
+    ) -> CallResult:
+        """Return what became of a call."""
+        return CallResult(
             call=item.call,
             call_key=item.call_key,
             outcome=ToolOutcome(kind, error, item.decided_by),
@@ -174,8 +193,8 @@ class Ledger:
             reason=item.reason,
             args_run=item.edited.args if item.edited is not None else None,
             value=value,
+            late=late,
         )
-        self.state.settle(item.result)
 
     def undecided(self, item: CallItem, error: Exception) -> None:
         """Record a call that a permission could not decide because it raised."""

@@ -118,13 +118,18 @@ class Recorder:
 
     def finished(self, item: CallItem, content: str, error: BaseException | None) -> None:
         """Append the event of a call that has run. Of its result only the digest is kept."""
-        self.note(
-            "finished",
-            item,
-            outcome="ran" if error is None else "failed",
-            error=None if error is None else self.error(error),
-            result_digest=sha256(content),
-        )
+        self.note("finished", item, **self._end(content, error))
+
+    def late_result(self, item: CallItem, content: str, error: BaseException | None) -> None:
+        """Append the event of a call that has finished after its turn had ended; may be called from any thread."""
+        self.at_once("late", item, **self._end(content, error))
+
+    def _end(self, content: str, error: BaseException | None) -> dict[str, Any]:
+        return {
+            "outcome": "ran" if error is None else "failed",
+            "error": None if error is None else self.error(error),
+            "result_digest": sha256(content),
+        }
 
     def masked(self, item: CallItem) -> Any:
         """Return the arguments that will run, masked."""

@@ -79,6 +79,8 @@ class CallResult:
     """The arguments that ran, when a person changed them; else None."""
     value: Any = None
     """What the tool returned."""
+    late: bool = False
+    """Whether the call finished after its turn had been interrupted."""
 
     def __repr__(self) -> str:
         # Arguments, results and reasons may hold secrets, and what a cell shows is saved with the notebook.
@@ -112,7 +114,7 @@ class State:
         """Calls that have no result yet: those of the turn in hand, and those that wait for one."""
         self._in_hand: list[ToolCall] = []
         self.history: list[CallResult] = []
-        """The results so far, in the order in which they came."""
+        """The results so far, in the order in which they came; a call that was interrupted may have a late one too."""
         self.turn = 0
         """Number of the latest turn, from 1."""
         self.stopped: StoppedByPermission | None = None
@@ -143,6 +145,10 @@ class State:
                 if call is result.call:
                     del calls[index]
                     break
+
+    def add_late(self, result: CallResult) -> None:
+        """Note the result of a call whose turn has ended without it."""
+        self.history.append(result)
 
     def __repr__(self) -> str:
         return f"State({self.id!r}, turn {self.turn}, {len(self.history)} results)"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from datetime import UTC, datetime
 from typing import Any
 
 from agentperm_nb.errors import ToolError, ToolInputError, warn_user
@@ -30,7 +29,6 @@ from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.running.asking import ask_people
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
-from agentperm_nb.running.engine import KEPT
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
 from agentperm_nb.running.recording import describe_error
@@ -163,7 +161,7 @@ class TurnSteps(Ledger):
                     running, on_threads = running + 1, on_threads + (not _is_async(item))
             self.recorder.write()  # what has been decided, and that it starts, is kept before anything of it runs
             for item in starting:
-                yield Start(item, self.prepare)
+                yield Start(item, self.prepare, self._done)
             if running == 0:
                 break
             message = yield Wait()
@@ -196,13 +194,29 @@ class TurnSteps(Ledger):
         self.deny(item, verdict)
         return False
 
+    def _done(self, done: ToolDone) -> None:
+        """Take how a call ended: into the turn, or into the log alone when the turn has ended without it."""
+        with self.ending:
+            if not self.ended:
+                self.post(done)
+                return
+        item = done.item
+        self.engine.note_ran(item.decided_digest)
+        kind, content, error = self._outcome(done)
+        self.state.add_late(self.result_of(item, kind, content, "allowed", error=error, value=done.value, late=True))
+        self.recorder.late_result(item, content, error)
+
     def _finish(self, done: ToolDone) -> None:
-        item, error = done.item, done.error
-        self.engine.finished += 1
-        self.engine.ran[item.decided_digest] = datetime.now(UTC)
-        self.engine.ran.move_to_end(item.decided_digest)
-        if len(self.engine.ran) > KEPT:
-            self.engine.ran.popitem(last=False)
+        item = done.item
+        self.engine.note_ran(item.decided_digest)
+        kind, content, error = self._outcome(done)
+        self.recorder.finished(item, content, error)
+        self.close(item, kind, self._notice(item) + content, "allowed", error=error, value=done.value)
+
+    @staticmethod
+    def _outcome(done: ToolDone) -> tuple[ToolOutcomeKind, str, BaseException | None]:
+        """Return how a call ended, and what the model is told."""
+        error: BaseException | None = done.error
         content = ""
         if error is None:
             try:
@@ -217,8 +231,7 @@ class TurnSteps(Ledger):
             kind, content = ToolOutcomeKind.ERROR, str(error)
         else:
             kind, content = ToolOutcomeKind.ERROR, describe_error(error)
-        self.recorder.finished(item, content, error)
-        self.close(item, kind, self._notice(item) + content, "allowed", error=error, value=done.value)
+        return kind, content, error
 
     def _notice(self, item: CallItem) -> str:
         """Tell the model that a reviewer changed what it asked for."""
@@ -239,6 +252,8 @@ class TurnSteps(Ledger):
 
     def _abandon(self, error: BaseException) -> None:
         """Close what is open: an exception, an interrupt or a cancellation ends the turn."""
+        with self.ending:
+            self.ended = True
         if isinstance(error, Exception) and self.deciding is not None and self.deciding.result is None:
             self.undecided(self.deciding, error)
         for item in self.items:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import gc
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -45,6 +46,7 @@ from agentperm_nb import (
     tool,
 )
 from agentperm_nb.approvals.desk import Answer, Desk, DeskChange, the_desk
+from agentperm_nb.audit.events import Event
 from agentperm_nb.testing import FakeHuman, Recording
 
 both_drivers = pytest.mark.parametrize("driver", DRIVERS)
@@ -1323,3 +1325,64 @@ def test_money_is_not_taken_for_a_formula() -> None:
     turn = Agent([Counter("pay").tool], permissions=[AllowByDefault()]).use_tools(calls("pay"))
     for shown in (turn._repr_html_(), Agent(permissions=[])._repr_html_(), Agent().explain("pay")._repr_html_()):
         assert shown.startswith('<div class="tex2jax_ignore mathjax_ignore"')
+
+
+class TellingStore(MemoryStore):
+    """Tells when a late result has been written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = threading.Event()
+
+    def append(self, events: Iterable[Event]) -> None:
+        events = list(events)
+        super().append(events)
+        if any(event.kind == "late" for event in events):
+            self.late.set()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
+def test_what_finishes_after_its_turn_was_interrupted_is_kept(driver: str, fails: bool) -> None:
+    started, go_on, store = threading.Event(), threading.Event(), TellingStore()
+
+    def slow() -> str:
+        started.set()
+        assert go_on.wait(10)
+        if fails:
+            raise ToolError("too late, and wrong")
+        return "too late"
+
+    agent = Agent([slow], permissions=[AllowByDefault()], audit=Log(store))
+    if driver == "sync":
+        interrupting = threading.Thread(target=lambda: (started.wait(10), _thread.interrupt_main()))
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            agent.use_tools([ToolCall("slow")])
+        interrupting.join(10)
+    else:
+
+        async def interrupted() -> None:
+            async with anyio.create_task_group() as group:
+
+                async def cancel() -> None:
+                    await anyio.to_thread.run_sync(started.wait, 10)
+                    group.cancel_scope.cancel()
+
+                group.start_soon(cancel)
+                await agent.ause_tools([ToolCall("slow")])
+
+        anyio.run(interrupted, backend=driver)
+    row = agent.audit.calls().iloc[0]
+    assert (row.verdict, row.outcome) == ("allowed", "lost")
+    go_on.set()
+    assert store.late.wait(10)
+    row = agent.audit.calls().iloc[0]
+    assert (row.verdict, row.outcome) == ("allowed", "failed" if fails else "ran")
+    assert [event.kind for event in agent.audit.events(row.call_key)] == [
+        "requested", "decided", "started", "lost", "late",
+    ]  # fmt: skip
+    first, late = agent.state.history
+    assert (first.outcome.kind, first.late) == ("interrupted", False)
+    assert (late.outcome.kind, late.content) == (("error", "too late, and wrong") if fails else ("done", "too late"))
+    assert late.late

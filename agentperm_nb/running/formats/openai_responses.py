@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
@@ -80,7 +80,7 @@ _NO_CALLS = {
     "tool_search_output",
 }
 _LISTED = {*_ANSWERS, *_NO_CALLS, "computer_call"}
-_PARTS = {"output_text", "refusal"}
+_PARTS = ("output_text", "refusal")
 
 _ENDED = {
     "cancelled": ("the response was cancelled", "ask the model again", _EXAMPLE),
@@ -177,14 +177,15 @@ def _why_cut(reply: Any) -> str | None:
         return None
     status, error = field(reply, "status"), field(reply, "error")
     if status == "failed" or error:
-        told = ": ".join(str(field(error, name)) for name in ("code", "message") if field(error, name))
+        parts = [error] if isinstance(error, str) else [field(error, name) for name in ("code", "message")]
+        told = ": ".join(str(part) for part in parts if part)
         shown = " ".join(told.split())[:200] or "no error was given"
         raise ValueError(fix_message(f"the response failed: {shown}", "ask the model again", _EXAMPLE))
     if isinstance(status, str) and status in _ENDED:
         problem, fix, example = _ENDED[status]
         raise ValueError(fix_message(f"{problem} (status: {status})", f"{fix}; nothing of it has run", example))
     details = field(reply, "incomplete_details")
-    if status in {None, "completed"} and not details:
+    if status in (None, "completed") and not details:
         return None
     reason = field(details, "reason")
     return f"status: {status}" if reason is None else f"status: {status}, reason: {reason}"
@@ -203,7 +204,7 @@ def _items(reply: Any) -> Sequence[Any]:
 def _waiting(reply: Any) -> list[tuple[str, Any]]:
     """Return the items that want an answer from the client, each with its place."""
     items = _items(reply)
-    answers = {(field(item, "type"), _answered_id(item)) for item in items}
+    answers = [(field(item, "type"), _answered_id(item)) for item in items if field(item, "type") in _ANSWERS.values()]
     waiting = []
     for position, item in enumerate(items):
         kind, where = field(item, "type"), f"output[{position}]"
@@ -246,10 +247,9 @@ def _answer_id(item: Any) -> Any:
     return field(item, "id" if field(item, "type") == "mcp_approval_request" else "call_id")
 
 
-def _answered_id(item: Any) -> str | None:
+def _answered_id(item: Any) -> Any:
     names = {"mcp_approval_response": "approval_request_id", "local_shell_call_output": "id"}
-    answered = field(item, names.get(field(item, "type"), "call_id"))
-    return answered if isinstance(answered, str) else None
+    return field(item, names.get(field(item, "type"), "call_id"))
 
 
 def _read_call(item: Any, where: str) -> ToolCall:
@@ -259,7 +259,7 @@ def _read_call(item: Any, where: str) -> ToolCall:
     if kind == "function_call":
         args, invalid = read_json(field(item, "arguments"))
         status = field(item, "status")
-        if status not in {None, "completed"}:
+        if status not in (None, "completed"):
             invalid = f"the call was cut off (status: {status}): its arguments may be incomplete"
         namespace = field(item, "namespace")
         if namespace and namespace != name and isinstance(name, str) and name.strip():
@@ -275,7 +275,10 @@ def _read_call(item: Any, where: str) -> ToolCall:
             name = f"{server}__{name}"
     else:
         name, holder = _CLIENT_TOOLS[kind]
-        (args, _), invalid = read_object(as_plain(field(item, holder))), _NO_FUNCTION.format(name=name)
+        given = field(item, holder)
+        # A dict is not copied before its depth is known.
+        args, _ = read_object(given if isinstance(given, Mapping) else as_plain(given))
+        invalid = _NO_FUNCTION.format(name=name)
     return named_call(name, args, _answer_id(item), invalid, where=where, example=_EXAMPLE)
 
 
@@ -330,9 +333,8 @@ def _part_param(part: Any) -> Any:
 def _arguments_param(arguments: Any, kind: str) -> Any:
     if isinstance(arguments, str):
         return arguments
-    args, _ = read_json(arguments)
-    plain = as_plain(args)
-    return plain if kind == "tool_search_call" else json.dumps(plain)
+    args, _ = read_object(arguments)
+    return as_plain(args) if kind == "tool_search_call" else json.dumps(as_plain(args))
 
 
 def _without(value: Any, name: str) -> Any:
