@@ -31,6 +31,7 @@ from agentperm_nb.errors import (
 )
 from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.json_values import thaw
+from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
@@ -71,6 +72,7 @@ __all__ = [
     "Human",
     "HumanApprover",
     "Log",
+    "MCPTool",
     "MemoryStore",
     "NoHumanError",
     "NobodyApprover",
@@ -97,6 +99,7 @@ __all__ = [
     "Verdict",
     "format_call",
     "get_run_context",
+    "mcp_tools",
     "parse_answer",
     "thaw",
     "tool",

@@ -33,6 +33,7 @@ GROUND = (
     "human",
     "schemas",
     "tools",
+    "mcp_tools",
 )
 FLOORS = ("permissions", "approvals", "audit", "analysis", "running", "notebook", "adapters")
 ROOF = ("testing", "__main__", "")
