@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
-from agentperm_nb.approvals.desk import the_desk
+from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.editing import decision_of, edit_text
 from agentperm_nb.approvals.facts import agent_text, badges, ordered_args, ran_before_text, rule_text, tool_text
 from agentperm_nb.approvals.requests import ApprovalRequest, EditError
@@ -91,6 +91,9 @@ class TextApprover(Human):
                 continue
             except EOFError:
                 ended, decision = True, ApprovalDecision("deny", reason=_END)
+                if request.id in at_desk:  # nobody said it: the desk is told so
+                    the_desk.answer(request.id, Answer(decision, answered_by="nobody", via="prompt"))
+                    continue
             if decision is None:
                 everything, decision = True, ApprovalDecision("allow")
             yield request.id, decision

@@ -185,3 +185,11 @@ def test_it_also_answers_plain_questions():
     assert terminal.approver.ask(None, "Colour?", Literal["red", "green"]) == "green"
     assert "\x1b" not in terminal.screen
     assert "[yes/no]" in terminal.questions[0]
+
+
+def test_the_end_of_the_input_is_nobodys_answer():
+    first, second = make_request(), make_request()
+    changes = open_requests(first, second)
+    assert list(Terminal("a").approver.review([first, second])) == [(first.id, ApprovalDecision("allow"))]
+    (answered,) = [change for change in changes if change.kind == "answered"]
+    assert (answered.request_id, answered.answer.answered_by) == (second.id, "nobody")
