@@ -1,4 +1,4 @@
-"""A server on this machine that speaks both APIs: it refuses what they refuse, and answers from a script."""
+"""A server on this machine that speaks the three APIs: it refuses what they refuse, and answers from a script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from wire import check, completion, message
+from wire import check, completion, message, response
 
 
 class ModelServer:
@@ -17,7 +17,7 @@ class ModelServer:
 
     Args:
         replies: For each request a list of content blocks (Anthropic), or of events when it asks for a stream, or the
-            fields of a message (OpenAI).
+            fields of a message (OpenAI Chat Completions), or a list of output items (OpenAI Responses).
     """
 
     def __init__(self, replies: list[Any]) -> None:
@@ -34,6 +34,9 @@ class ModelServer:
                 return blocks
             called = any(block["type"] == "tool_use" for block in blocks)
             return message(*blocks, stop_reason="tool_use" if called else "end_turn")
+        if path == "/v1/responses":
+            check_responses(body)
+            return response(*self.replies.pop(0))
         assert path == "/v1/chat/completions", path
         check_openai(body)
         fields = self.replies.pop(0)
@@ -95,6 +98,26 @@ def check_openai(body: dict[str, Any]) -> None:
         assert item.get("tool_calls") != [], "[] is too short"
         called = [call["id"] for call in item.get("tool_calls", [])]
     assert not called, f"tool_calls without a tool message: {called}"
+
+
+def check_responses(body: dict[str, Any]) -> None:
+    """Fail unless every call is answered by the item that its kind wants, before the next message of the user."""
+    check("openai-responses", body["input"])
+    check("openai-responses tools", body["tools"])
+    called: list[tuple[str, str]] = []
+    for item in body["input"]:
+        kind = item.get("type", "message")
+        if kind == "mcp_approval_request":
+            called.append(("mcp_approval_response", item["id"]))
+        elif kind in {"function_call", "custom_tool_call", "shell_call", "apply_patch_call"}:
+            called.append((f"{kind}_output", item["call_id"]))
+        elif kind.endswith("_call_output") or kind == "mcp_approval_response":
+            answered = (kind, item["approval_request_id" if kind == "mcp_approval_response" else "call_id"])
+            assert answered in called, f"No tool call found for {answered}"
+            called.remove(answered)
+        else:
+            assert not called or item.get("role") != "user", f"No tool output found for {called}"
+    assert not called, f"No tool output found for {called}"
 
 
 @contextmanager

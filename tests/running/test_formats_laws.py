@@ -10,7 +10,8 @@ from anthropic.types import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
-from wire import Result, check, completion, function, message, text, use
+from openai.types.responses import Response
+from wire import Result, check, completion, function, function_call, message, response, said, text, use
 
 from agentperm_nb.json_values import thaw
 from agentperm_nb.running.formats import read_reply, write_results
@@ -60,6 +61,57 @@ def test_any_json_arguments_come_back_equal_from_openai(many: list[dict[str, Any
         json.dumps(written, ensure_ascii=False, allow_nan=False).encode()
         if escaped and many:
             assert [call["function"]["arguments"] for call in written[0]["tool_calls"]] == texts
+
+
+@MANY
+@given(st.lists(ARGS, max_size=3), st.booleans())
+def test_any_json_arguments_come_back_equal_from_openai_responses(many: list[dict[str, Any]], escaped: bool) -> None:
+    texts = [json.dumps(args, ensure_ascii=escaped) for args in many]
+    body = response(*(function_call(arguments=arguments, id=f"c{n}") for n, arguments in enumerate(texts)))
+    for reply in (Response.construct(**body), body, *([body["output"]] if many else [])):
+        calls = read_reply(reply).calls
+        assert [call.invalid for call in calls] == [None] * len(many)
+        assert [exactly(thaw(call.args)) for call in calls] == [exactly(args) for args in many]
+        written = write_results("openai-responses", reply, [Result(call) for call in calls], with_reply=True)
+        check("openai-responses", written)
+        json.dumps(written, ensure_ascii=False, allow_nan=False).encode()
+        if escaped:
+            assert [item["arguments"] for item in written[: len(many)]] == texts
+
+
+APPROVAL = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "db", "name": "drop", "arguments": "{}"}
+BESIDE: dict[str, dict[str, Any]] = {
+    "text": said("Adding."),
+    "reasoning": {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"},
+    "search": {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["q"]},
+    "custom": {"type": "custom_tool_call", "call_id": "ct_1", "name": "sql", "input": "select 1"},
+    "shell": {"type": "shell_call", "id": "sh_1", "call_id": "sh_2", "status": "completed", "action": {"commands": []}},
+    "approval": APPROVAL,
+}
+
+
+@MANY
+@given(st.permutations([*BESIDE, "call"]), st.integers(0, 4), st.booleans(), st.booleans())
+def test_every_item_that_waits_is_answered_once_in_order_and_no_approval_is_given(
+    kinds: list[str], calls: int, is_error: bool, cut: bool
+) -> None:
+    items: list[dict[str, Any]] = []
+    for kind in kinds:
+        ours = [function_call(id=f"c{n}", arguments=json.dumps({"n": n})) for n in range(calls)]
+        items += ours if kind == "call" else [BESIDE[kind]]
+    reply = Response.construct(**response(*items, status="incomplete" if cut else "completed"))
+    read = read_reply(reply)
+    outcomes = [Result(call, call.name, is_error) for call in read.calls]
+    written = write_results(read.format, reply, outcomes, with_reply=True)
+    check("openai-responses", written)
+    assert written[: len(items)] == items
+    waiting = [item.get("call_id", item.get("id")) for item in items if {"call_id", "server_label"} & set(item)]
+    answers = written[len(items) :]
+    assert [item.get("call_id", item.get("approval_request_id")) for item in answers] == waiting
+    assert [item["approve"] for item in answers if item["type"] == "mcp_approval_response"] == [False]
+    valid = [call.id for call in read.calls if call.invalid is None]
+    ours = [f"c{n}" for n in range(calls)]
+    assert valid == ([name for name in ours if name != waiting[-1]] if cut else ours)
 
 
 @MANY

@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletionChunk
-from openai.types.responses import Response
-from wire import Result, completion, function, message, results, text, use
+from wire import (
+    Result,
+    completion,
+    function,
+    function_call,
+    message,
+    response,
+    results,
+    said,
+    text,
+    use,
+)
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.json_values import digest
@@ -51,12 +61,6 @@ CHUNK = {
     "model": "m",
     "choices": [{"index": 0, "delta": {}}],
 }
-RESPONSE = {
-    "id": "resp_1",
-    "object": "response",
-    "output": [{"type": "function_call", "name": "add", "arguments": "{}"}],
-}
-
 UNREADABLE: dict[str, tuple[Any, str]] = {
     "nothing": (None, "the reply is None"),
     "a string": ("Adding.", r"a text \(str\)"),
@@ -72,10 +76,39 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
     "a chunk as a dict": (CHUNK, "one piece of a stream"),
     "an event": ({"type": "message_start", "message": message()}, "one piece of a stream"),
     "a raw response": (RawResponse(), "a raw response"),
-    "OpenAI Responses": (Response.construct(**RESPONSE), "Responses API, which is not read yet"),
-    "a message of OpenAI Responses": (
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
-        "unknown shape",
+    "one message of a response": (said("Done."), r"one item of a response's output \(message\)"),
+    "one call of a response": (function_call(), r"one item of a response's output \(function_call\)"),
+    "an event of a response": ({"type": "response.completed", "response": response()}, "one piece of a stream"),
+    "a list of input items": (
+        [function_call(), {"type": "function_call_output", "call_id": "call_1", "output": "3"}],
+        "a list of input items",
+    ),
+    "an input with a user's message": ([{"role": "user", "content": "Hi"}, function_call()], "a list of messages"),
+    "a list of items and something else": ([function_call(), "add"], "a list of an unknown kind"),
+    "a list of an item of no known type": ([function_call(), {"type": "new"}], "a list of an unknown kind"),
+    "a message of another kind in a list": (
+        [function_call(), {"type": "message", "content": [text("x")]}],
+        "a list of an unknown kind",
+    ),
+    "output that is no list": (response(output={"a": 1}), "output of the response is not a list"),
+    "output that is missing": ({"object": "response"}, "output of the response is not a list"),
+    "an item that is no item": (response("add"), r"output\[0\] of the response is not an item"),
+    "an item without a type": (response(said("x"), {"id": "a"}), r"output\[1\] of the response is not an item"),
+    "an item without a name": (response(function_call(None)), r"output\[0\] has no name"),
+    "an item without a call id": (response(function_call(id=None)), r"add at output\[0\] has no id"),
+    "an item whose call id is a list": (response(function_call(id=["a"])), r"add at output\[0\] has no id"),
+    "a shell without a call id": (response({"type": "shell_call", "action": {}}), r"shell at output\[0\] has no id"),
+    "an approval without a server": (
+        response({"type": "mcp_approval_request", "id": "mcpr_1", "name": "drop", "arguments": "{}"}),
+        r"approval request at output\[0\] has no server_label",
+    ),
+    "an approval without a name": (
+        response({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "db", "arguments": "{}"}),
+        r"output\[0\] has no name",
+    ),
+    "an approval without an id": (
+        response({"type": "mcp_approval_request", "name": "drop", "server_label": "db", "arguments": "{}"}),
+        r"db__drop at output\[0\] has no id",
     ),
     "an error of Anthropic": (
         {"type": "error", "error": {"message": "Overloaded"}},
@@ -115,6 +148,30 @@ FAULTY: dict[str, tuple[Any, str]] = {
     "both ways to call": (completion(function(), function_call={"name": "a", "arguments": "{}"}), "both tool_calls"),
     "a completion of the user": (completion(role="user"), "role 'user'"),
     "a message of the user": ({**message(), "role": "user"}, "role 'user'"),
+    "an empty name in an item": (response(function_call("")), r"output\[0\] is empty"),
+    "an empty name in a namespace": (response(function_call(" ", namespace="crm")), r"output\[0\] is empty"),
+    "an empty name in an approval": (
+        response({"type": "mcp_approval_request", "id": "a", "name": "", "server_label": "db", "arguments": "{}"}),
+        r"output\[0\] is empty",
+    ),
+    "a response that failed": (
+        response(status="failed", error={"code": "server_error", "message": "Try\nagain"}),
+        "the response failed: server_error: Try again",
+    ),
+    "a response that failed without an error": (response(function_call(), status="failed"), "no error was given"),
+    "a response with an error": (response(function_call(), error="quota"), "the response failed: quota"),
+    "a response that was cancelled": (response(function_call(), status="cancelled"), "was cancelled"),
+    "a response that is not over": (response(function_call(), status="in_progress"), "not ended yet .*in_progress"),
+    "a response that waits its turn": (response(status="queued"), "not ended yet .*queued"),
+    "a call that only a screenshot answers": (
+        response(function_call(), {"type": "computer_call", "id": "cu_1", "call_id": "b", "status": "completed"}),
+        r"a computer_call at output\[1\], which only a screenshot can answer",
+    ),
+    "an unknown item with an id to be answered by": (
+        response({"type": "robot_call", "id": "r_1", "call_id": "b"}),
+        r"output\[0\] is of type 'robot_call', which is not known here",
+    ),
+    "an unknown request": (response({"type": "robot_request", "id": "r_1"}), "may wait for an answer"),
 }
 
 
@@ -182,6 +239,10 @@ def test_arguments_that_cannot_be_read_make_the_call_invalid_and_leave_the_other
     assert (valid.args, valid.invalid) == ({"a": 1}, None)
     written = write_results("openai-chat", reply, results([invalid, valid]), with_reply=True)
     assert [item.get("tool_call_id") for item in written] == [None, "call_1", "call_2"]
+    items = response(function_call("write", arguments), function_call("add", '{"a": 1}', "call_2"))
+    assert read_reply(items).calls == (invalid, valid)
+    outputs = write_results("openai-responses", items, results([invalid, valid]))
+    assert [item["call_id"] for item in outputs] == ["call_1", "call_2"]
 
 
 def test_what_is_shown_of_arguments_is_short_and_says_how_long_they_are() -> None:
@@ -285,6 +346,7 @@ def test_results_that_are_not_one_for_each_call_in_order_are_refused(format: str
     replies: dict[str, Any] = {
         "anthropic": message(use(id="a"), use(id="b")),
         "openai-chat": completion(function(id="a"), function(id="b")),
+        "openai-responses": response(function_call(id="a"), function_call(id="b")),
         "calls": [ToolCall("add", {}, "a"), ToolCall("add", {}, "b")],
     }
     calls = read_reply(replies[format]).calls
@@ -314,5 +376,9 @@ def test_the_way_out_of_a_stream_is_shown_for_the_package_that_it_is_of() -> Non
     theirs = type("AsyncStream", (), {"__module__": "openai", "__aiter__": lambda self: self})()
     with pytest.raises(TypeError, match=r"Example:\n.*client\.chat\.completions\.create"):
         read_reply(theirs)
+    responses = type("ResponseStream", (), {"__module__": "openai.lib.streaming.responses", "__iter__": list})
+    opened = type("Manager", (responses,), {"__module__": "openai.lib.streaming.responses", "__enter__": list})()
+    with pytest.raises(TypeError, match=r"Example:\n.*client\.responses\.stream(.|\n)*get_final_response"):
+        read_reply(opened)
     with pytest.raises(TypeError, match=r"Example:\n.*client\.messages\.stream"):
         read_reply(Manager())

@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 from model_server import serving, streamed
-from wire import check, function, text, use
+from wire import check, function, function_call, said, text, use
 
 from agentperm_nb import Agent, AllowByReadOnly, ApprovalDecision, DecideByHuman, DenyByName, tool
 from agentperm_nb.running.formats import read_reply
@@ -120,6 +120,71 @@ async def test_the_loop_with_openai_ends_with_every_call_answered(agent: Agent) 
     assert messages[5] == {"role": "assistant", "tool_calls": second}
     assert "not valid JSON" in messages[6]["content"]
     assert messages[8:] == [{"role": "assistant", "content": "Tidied."}]
+
+
+async def test_the_loop_with_openai_responses_ends_with_every_item_answered(agent: Agent) -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+    search = {
+        "type": "web_search_call",
+        "id": "ws_1",
+        "status": "completed",
+        "action": {"type": "search", "query": "q"},
+    }
+    first = [
+        reasoning,
+        said("Let me look."),
+        search,
+        function_call("read_file", '{"path": "notes.txt"}', "a"),
+        function_call("delete_file", '{"path": "x"}', "b"),
+        function_call("write_file", '{"path": "notes.txt", "content": "long and tidy"}', "c"),
+    ]
+    approval = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "db", "name": "drop", "arguments": "{}"}
+    second = [
+        function_call("read_file", '{"path": "notes', "d"),
+        {"type": "custom_tool_call", "id": "ct_1", "call_id": "e", "name": "sql", "input": "drop table notes"},
+        {
+            "type": "shell_call",
+            "id": "sh_1",
+            "call_id": "f",
+            "status": "completed",
+            "action": {"commands": ["rm -r ."]},
+        },
+        approval,
+    ]
+    with serving(first, second, [said("Tidied.")]) as model:
+        async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
+            items: list[Any] = [{"role": "user", "content": "Tidy notes.txt"}]
+            while True:
+                specs: Any = agent.tool_specs("openai-responses")
+                reply = await client.responses.create(model="gpt", input=items, tools=specs, store=False)
+                turn = await agent.ause_tools(reply)
+                items += turn.to_messages(with_reply=True)
+                if turn.stopped or not turn.calls:
+                    break
+    assert len(model.requests) == 3
+    assert items[1:7] == first
+    read, denied, written = items[7:10]
+    assert read == {"type": "function_call_output", "call_id": "a", "output": "caf\ufffd"}
+    assert (denied["call_id"], denied["output"][:7]) == ("b", "Error: ")
+    assert "7 characters written" in written["output"]
+    assert not written["output"].startswith("Error: ")
+    assert items[10:14] == second
+    unread, custom, shell, approved = items[14:18]
+    assert "not valid JSON" in unread["output"]
+    assert "free text, not arguments" in custom["output"]
+    assert "did not run" in shell["output"][0]["stderr"]
+    assert approved["approve"] is False
+    assert items[18:] == [said("Tidied.")]
+
+
+async def test_the_server_of_these_tests_refuses_an_item_without_its_answer(agent: Agent) -> None:
+    with serving([function_call("read_file", "{}", "a")], [said("never")]) as model:
+        async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
+            specs: Any = agent.tool_specs("openai-responses")
+            reply = await client.responses.create(model="gpt", input=[], tools=specs)
+            items: Any = [*reply.output, {"role": "user", "content": "And?"}]
+            with pytest.raises(openai.BadRequestError, match="No tool output found"):
+                await client.responses.create(model="gpt", input=items, tools=specs)
 
 
 async def test_after_a_stop_the_model_can_still_be_asked_since_every_call_has_its_result(agent: Agent) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import anthropic.types
 import openai.types.chat
+import openai.types.responses
 import typing_extensions
 from pydantic import BaseModel, TypeAdapter
 
@@ -22,14 +23,18 @@ from agentperm_nb.calls import ToolCall
 ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "anthropic": TypeAdapter(list[anthropic.types.MessageParam]),
     "openai-chat": TypeAdapter(list[openai.types.chat.ChatCompletionMessageParam]),
+    "openai-responses": TypeAdapter(list[openai.types.responses.ResponseInputItemParam]),
     "anthropic tools": TypeAdapter(list[anthropic.types.ToolParam]),
     "openai-chat tools": TypeAdapter(list[openai.types.chat.ChatCompletionToolParam]),
+    "openai-responses tools": TypeAdapter(list[openai.types.responses.FunctionToolParam]),
 }
 _ITEMS: dict[str, Any] = {
     "anthropic": anthropic.types.MessageParam,
     "openai-chat": openai.types.chat.ChatCompletionMessageParam,
+    "openai-responses": openai.types.responses.ResponseInputItemParam,
     "anthropic tools": anthropic.types.ToolParam,
     "openai-chat tools": openai.types.chat.ChatCompletionToolParam,
+    "openai-responses tools": openai.types.responses.FunctionToolParam,
 }
 
 
@@ -152,6 +157,34 @@ def completion(
         "model": "gpt",
         "choices": [choice] if choices is None else choices,
         "usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8},
+    }
+
+
+def function_call(name: Any = "add", arguments: Any = "{}", id: Any = "call_1", **more: Any) -> dict[str, Any]:
+    item = {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": arguments}
+    return {**item, "status": "completed", **more}
+
+
+def said(words: str, **more: Any) -> dict[str, Any]:
+    part = {"type": "output_text", "text": words, "annotations": []}
+    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part], **more}
+
+
+def response(*output: Any, status: Any = "completed", **more: Any) -> dict[str, Any]:
+    """Return a reply of OpenAI's Responses API."""
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1.0,
+        "model": "gpt",
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "output": list(output),
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        **more,
     }
 
 

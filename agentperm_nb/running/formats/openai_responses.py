@@ -233,7 +233,9 @@ def _waiting(reply: Any) -> list[tuple[str, Any]]:
 def _seems_to_wait(item: Any) -> bool:
     # What runs at the provider has an id only: a call_id is there to be answered by.
     kind = field(item, "type")
-    return not kind.endswith("_output") and (field(item, "call_id") is not None or kind.endswith("_request"))
+    if kind.endswith("_output") or kind in _ANSWERS.values():
+        return False
+    return bool(field(item, "call_id") is not None or kind.endswith("_request"))
 
 
 def _ran_at_provider(item: Any) -> bool:
