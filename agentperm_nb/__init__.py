@@ -29,6 +29,7 @@ from agentperm_nb.errors import (
     ToolError,
     ToolInputError,
 )
+from agentperm_nb.hints import Hints
 from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
@@ -40,7 +41,7 @@ from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.agent import Agent
 from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
-from agentperm_nb.tools import Hints, Tool, tool
+from agentperm_nb.tools import Tool, tool
 
 if TYPE_CHECKING:
     from agentperm_nb.approvals.prompt import TextApprover

@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
+from agentperm_nb.hints import Hints
 from agentperm_nb.schemas import checked_schema
-from agentperm_nb.tools import Hints, Tool
+from agentperm_nb.tools import Tool
 
 __all__ = ["MCPTool", "mcp_tools"]
 

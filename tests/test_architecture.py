@@ -32,6 +32,7 @@ GROUND = (
     "context",
     "human",
     "schemas",
+    "hints",
     "tools",
     "mcp_tools",
 )

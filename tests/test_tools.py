@@ -16,9 +16,10 @@ from typing_extensions import TypedDict
 
 from agentperm_nb import Agent, DecideByHuman, ToolCall
 from agentperm_nb.errors import ToolInputError
+from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import freeze
 from agentperm_nb.testing import FakeHuman
-from agentperm_nb.tools import Hints, Tool, as_tool, as_tools, tool
+from agentperm_nb.tools import Tool, as_tool, as_tools, tool
 
 
 class Colour(enum.Enum):

@@ -10,9 +10,10 @@ from typing import Any
 from agentperm_nb.approvals.desk import DeskChange, the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.hints import Hints
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import flags
-from agentperm_nb.tools import Hints, Tool
+from agentperm_nb.tools import Tool
 
 
 class ServerTool(Tool):

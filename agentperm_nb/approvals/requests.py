@@ -10,9 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, same_json
 from agentperm_nb.render import MASK
-from agentperm_nb.tools import Hints, Tool
+from agentperm_nb.tools import Tool
 
 __all__ = ["ApprovalRequest", "Approver", "BlockingApprover", "EditError"]
 

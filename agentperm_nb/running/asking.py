@@ -22,6 +22,7 @@ from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import ToolError, warn_user
+from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.verdicts import Denied
@@ -31,7 +32,6 @@ from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.recording import describe_error
-from agentperm_nb.tools import Hints
 
 __all__ = ["ask_people"]
 

@@ -9,6 +9,7 @@ from typing import Any
 from agentperm_nb.approvals.desk import Answer
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, digest_of, freeze
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
@@ -16,7 +17,7 @@ from agentperm_nb.permissions.verdicts import Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.recording import hidden_values
 from agentperm_nb.running.state import CallResult
-from agentperm_nb.tools import Hints, Tool
+from agentperm_nb.tools import Tool
 
 __all__ = ["CallItem"]
 

@@ -11,11 +11,12 @@ import pytest
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import NoHumanError
+from agentperm_nb.hints import Hints
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.deciding import PermissionList, decide
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.testing import FakeHuman, tool_call
-from agentperm_nb.tools import Hints, Tool, tool
+from agentperm_nb.tools import Tool, tool
 
 TOOL = Tool("t", function=lambda **args: None)
 DECLINED = Denied("The user declined this call. Wait for their next message.", stop=True)
