@@ -61,11 +61,12 @@ def approval_card(request: ApprovalRequest, *, settled: Node | None = None) -> N
         "name": visible(request.call.name),
         "server": visible(request.tool.server) if request.tool.server else "",
         "title": visible(shorten(request.question, _HEADING)),
+        "plain": request.question in (f"Run {request.call.name}?", f"Run {request.call.name}(…)?"),
         "waited": _waited(request.asked_at),
         "badges": [
             {"text": visible(badge.text), "tone": badge.tone, "about": badge.about} for badge in badges(request)
         ],
-        "body": _body(request),
+        "body": _body(request) if editable else [*_body(request), _no_edit(len(edit))],
         "edit": edit if editable else None,
         "actions": [action for action in _ACTIONS if editable or action["action"] != "edit"],
     }
@@ -133,6 +134,13 @@ def _body(request: ApprovalRequest) -> list[Node]:
     facts.append({"label": "Asked", "text": clock(request.asked_at, seconds=True)})
     body.append({"kind": "facts", "facts": facts})
     return body
+
+
+def _no_edit(size: int) -> Node:
+    text = (
+        f"These arguments cannot be edited here: they have {size:,} characters, and a page can take {_MOST:,} at most."
+    )
+    return {"kind": "notice", "tone": "plain", "text": text}
 
 
 def _value(name: str, value: Any) -> Node:

@@ -76,6 +76,16 @@ class NotebookHuman(Human):
     def __repr__(self) -> str:
         return "NotebookHuman()" if self.prompt_after == 8.0 else f"NotebookHuman(prompt_after={self.prompt_after:g})"
 
+    def describe(self) -> str:
+        """Return who is asked, in the cell that calls this: ``you, in the panel under the cell``, or why nobody is."""
+        try:
+            reason = _nobody()
+        except Exception as error:  # noqa: BLE001 - it is for a card, which must not fail on a kernel it does not know
+            return f"nobody: the kernel cannot be asked ({type(error).__name__}: {error})"
+        if reason is None:
+            return "you, in the panel under the cell"
+        return f"nobody: {reason.removeprefix('Nobody can answer').lstrip(':. ')}"
+
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
         """Show the requests and wait until all have left the desk; see `Approver`. Yields nothing: clicks go there."""
         if not _denied_for_nobody(requests):

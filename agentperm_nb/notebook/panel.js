@@ -3,6 +3,7 @@
 const GUARD_MS = 350; // a click this soon after a card appeared or changed was meant for something else
 const SILENCE_MS = 4000; // after this long without a word from the kernel a sent answer says so
 const REPLACED_MS = 250; // by then a page that follows the cell has put the record in the place of the panel
+const POINTER_MS = 400; // out of view for so long before the pointer to the panel shows
 const QUIET = "data-lm-suppress-shortcuts"; // the notebook's own shortcuts stay out; Lumino looks at the target first
 
 let count = 0; // makes ids unique on the page
@@ -152,10 +153,10 @@ class Card {
     const top = [head];
     if (data.form === "approval") {
       const tool = make("div", "apnb-tool");
-      tool.append(make("code", "", data.name));
+      if (!data.plain) tool.append(make("code", "", data.name)); // else the title says it
       if (data.server) tool.append(make("span", "apnb-server", `server ${data.server}`));
-      tool.append(draw({ kind: "badges", badges: data.badges }));
-      top.push(tool);
+      if (data.badges.length) tool.append(draw({ kind: "badges", badges: data.badges }));
+      if (tool.childElementCount) top.push(tool);
     }
     this.problems = make("ul", "apnb-problems");
     this.problems.id = `${this.key}-problems`;
@@ -356,6 +357,121 @@ function recordBlock({ caption, lines }) {
   return block;
 }
 
+// A button at the edge of the window while something waits in a panel that is out of view. It never takes the focus; a
+// click scrolls to the panel and puts the focus there.
+class Pointer {
+  constructor(panel) {
+    this.panel = panel;
+    this.waiting = 0;
+    this.seen = false;
+    this.since = performance.now(); // of the last change of `seen`
+    this.place = null; // where the panel was last seen, for a notebook that takes out of the page what is far away
+    this.button = quiet(make("button", "apnb-pointer"));
+    this.button.type = "button";
+    this.button.addEventListener("click", () => this.go());
+    this.watch = new IntersectionObserver((entries) => this.saw(entries[entries.length - 1]), {
+      threshold: Array.from({ length: 21 }, (_, step) => step / 20),
+    });
+    this.watch.observe(panel.root);
+  }
+
+  saw({ isIntersecting, intersectionRect, boundingClientRect }) {
+    const seen = isIntersecting && intersectionRect.height >= Math.min(80, boundingClientRect.height * 0.9);
+    if (seen !== this.seen) this.since = performance.now();
+    this.seen = seen;
+    this.draw();
+    if (!seen) setTimeout(() => this.draw(), POINTER_MS); // not for a panel that is only being put in its place
+  }
+
+  count(waiting) {
+    this.waiting = waiting;
+    this.draw();
+  }
+
+  draw() {
+    if (this.over) return;
+    this.remember();
+    const away = !this.seen && performance.now() - this.since >= POINTER_MS - 1;
+    if (!this.waiting || !away) return this.remove();
+    const words = this.waiting === 1 ? "1 answer needed" : `${this.waiting} answers needed`;
+    const text = `${words} ${this.direction()}`.trim();
+    if (this.button.textContent !== text) {
+      this.button.textContent = text;
+      this.button.setAttribute("aria-label", `${words}: go to the approval panel`);
+    }
+    if (!this.button.isConnected) this.shelf().append(this.button);
+  }
+
+  shelf() {
+    const found = document.querySelector("body > .apnb-pointers");
+    if (found) return found;
+    const shelf = quiet(make("div", "apnb-pointers"));
+    for (const type of ["keydown", "keyup", "keypress"]) {
+      shelf.addEventListener(type, (event) => event.stopPropagation());
+    }
+    document.body.append(shelf);
+    return shelf;
+  }
+
+  remember() {
+    const { root } = this.panel;
+    if (!root.getClientRects().length) return;
+    const scroller = root.closest(".jp-WindowedPanel-outer") ?? document.scrollingElement;
+    const middle = scroller.getBoundingClientRect().top + scroller.clientHeight / 2;
+    this.place = { scroller, top: scroller.scrollTop + root.getBoundingClientRect().top - middle };
+  }
+
+  direction() {
+    if (!this.place?.scroller.getClientRects().length) {
+      const name = this.tab()?.textContent;
+      return name ? `in ${name}` : "";
+    }
+    return this.place.top < this.place.scroller.scrollTop ? "↑" : "↓";
+  }
+
+  // The notebook's tab in JupyterLab, where another one may be in front of it.
+  tab() {
+    const id = this.panel.notebook?.closest(".jp-NotebookPanel")?.id;
+    return id ? document.querySelector(`.lm-TabBar-tab[data-id="${CSS.escape(id)}"]`) : null;
+  }
+
+  openTab() {
+    const tab = this.tab();
+    if (!tab) return;
+    const { left, top, width, height } = tab.getBoundingClientRect();
+    const where = { bubbles: true, cancelable: true, button: 0, clientX: left + width / 2, clientY: top + height / 2 };
+    tab.dispatchEvent(new PointerEvent("pointerdown", where));
+    document.dispatchEvent(new PointerEvent("pointerup", where));
+  }
+
+  go() {
+    const { root, waiting } = this.panel;
+    const arrive = () => {
+      if (!root.getClientRects().length) return;
+      (waiting[0]?.element ?? root).focus({ preventScroll: true });
+      const tall = root.getBoundingClientRect().height > 0.8 * window.innerHeight;
+      root.scrollIntoView({ block: tall ? "start" : "center" });
+    };
+    if (root.getClientRects().length) return arrive();
+    const { scroller, top } = this.place ?? {};
+    if (scroller?.getClientRects().length) scroller.scrollTop = top; // the notebook puts the cell back into the page
+    else this.openTab();
+    setTimeout(arrive, POINTER_MS);
+  }
+
+  remove() {
+    const shelf = this.button.parentElement;
+    this.button.remove();
+    if (shelf && !shelf.childElementCount) shelf.remove();
+  }
+
+  close() {
+    this.over = true;
+    this.watch.disconnect();
+    this.remove();
+  }
+}
+
 class Panel {
   constructor(model, element) {
     this.model = model;
@@ -386,7 +502,11 @@ class Panel {
       this.root.addEventListener(type, (event) => event.stopPropagation());
     }
     element.append(this.root);
-    this.timer = setInterval(() => this.cards.forEach((card) => card.tick()), 1000);
+    this.pointer = new Pointer(this);
+    this.timer = setInterval(() => {
+      this.cards.forEach((card) => card.tick());
+      this.pointer.draw();
+    }, 1000);
   }
 
   all(action, look) {
@@ -431,6 +551,7 @@ class Panel {
   }
 
   over(record) {
+    this.pointer.close();
     const cell = this.root.closest(".jp-Cell");
     const output = this.root.closest(".jp-OutputArea-output");
     const slot = output?.parentElement;
@@ -483,9 +604,9 @@ class Panel {
       this.model.send({ type: "shown", ids: fresh.map((card) => card.id) });
       const names = fresh.slice(0, 5).map((card) => card.name).join(", ");
       const more = fresh.length > 5 ? ` and ${fresh.length - 5} more` : "";
-      news.push(`${fresh.length === 1 ? "Your answer is needed" : `${fresh.length} answers are needed`}: ${names}${more}.`);
+      news.push(`${fresh.length === 1 ? "Your answer is needed" : `${fresh.length} answers are needed`}: ${names}${more}`);
     }
-    if (news.length) setTimeout(() => (this.live.textContent = [...news, this.state.textContent].join(". ")), 100);
+    if (news.length) setTimeout(() => (this.live.textContent = `${[...news, this.state.textContent].join(". ")}.`), 100);
   }
 
   // A cell that was run near the end of the page would wait below its edge, unseen. A page that shows another part of
@@ -499,6 +620,7 @@ class Panel {
 
   count(waiting, total) {
     this.state.textContent = `${waiting} of ${total} waiting`;
+    this.pointer.count(waiting);
     const approvals = this.waiting.filter((card) => card.form === "approval");
     this.bar.hidden = approvals.length < 2 || approvals.length !== this.waiting.length;
     const [approve, deny] = this.allButtons;
@@ -514,9 +636,17 @@ class Panel {
     (next ?? done).element.focus({ preventScroll: false });
   }
 
+  lost() {
+    this.pointer.close();
+    this.state.textContent = "The kernel has been restarted: nothing waits here any more.";
+    for (const card of this.waiting) for (const control of card.controls) control.disabled = true;
+    for (const one of this.allButtons) one.disabled = true;
+  }
+
   close() {
     clearInterval(this.timer);
     this.cards.forEach((card) => clearTimeout(card.silence));
+    this.pointer.close();
     const { end, notebook, model } = this;
     setTimeout(() => {
       if (end) end();
@@ -529,10 +659,13 @@ export default {
   render({ model, el }) {
     const panel = new Panel(model, el);
     const take = (message) => panel.take(message);
+    const lost = () => panel.lost();
     model.on("msg:custom", take);
+    model.on("comm_live_update", lost); // the manager cuts its widgets off when the kernel restarts
     model.send({ type: "hello" });
     return () => {
       model.off("msg:custom", take);
+      model.off("comm_live_update", lost);
       panel.close();
     };
   },

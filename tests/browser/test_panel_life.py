@@ -189,3 +189,110 @@ def test_the_focus_is_not_taken_from_where_the_person_works(open_notebook):
     nb.wait_output(1, "by itself")
     nb.page.wait_for_timeout(400)
     assert nb.js("return [panel().content.activeCellIndex, panel().content.mode];") == [2, "edit"]
+
+
+# The panel is out of view ---------------------------------------------------------------------------------------------
+
+FILLER = ["\n".join(f"# line {n}" for n in range(20))] * 12
+TWO = "print(await ask(make_request(), make_request('delete_file', {'path': 'x'})))"
+
+
+def scroll_to(nb: NotebookPage, cell: int) -> None:
+    nb.js("panel().content.activeCellIndex = arg; await panel().content.scrollToItem(arg);", cell)
+
+
+def wait_pointer(nb: NotebookPage, text: str):
+    nb.wait_js("s => document.querySelector('.apnb-pointer')?.textContent === s", text, what=f"the pointer {text!r}")
+    return nb.page.locator(".apnb-pointer")
+
+
+def wait_no_pointer(nb: NotebookPage) -> None:
+    nb.wait_js("() => !document.querySelector('.apnb-pointers')", what="no pointer")
+
+
+@EVERYWHERE_
+@pytest.mark.parametrize("windowing", ["defer", "full", "none"])
+def test_a_panel_out_of_view_is_pointed_to(open_notebook, where, windowing):
+    nb = open_notebook([SETUP, TWO, *FILLER], where)
+    nb.js("const n = panel().content; n.notebookConfig = { ...n.notebookConfig, windowingMode: arg };", windowing)
+    nb.run(0)
+    nb.run(1)
+    nb.wait_button("Approve")
+    nb.page.wait_for_timeout(700)
+    wait_no_pointer(nb)
+    scroll_to(nb, 13)
+    focus = "return document.activeElement.className;"
+    before = nb.js(focus)
+    pointer = wait_pointer(nb, "2 answers needed ↑")
+    assert nb.js(focus) == before
+    pointer.click()
+    nb.wait_button("Approve")
+    wait_no_pointer(nb)
+    nb.wait_js("() => document.activeElement.matches('.apnb-card')", what="the focus in the panel")
+    guard(nb)
+    nb.click("Deny")
+    nb.wait_button("Approve")
+    guard(nb)
+    scroll_to(nb, 13)
+    wait_pointer(nb, "1 answer needed ↑").click()
+    nb.click("Deny")
+    nb.wait_output(1, "['answered deny', 'answered deny']")
+    wait_no_pointer(nb)
+
+
+def test_a_panel_below_is_pointed_to_and_shortcuts_stay_out(open_notebook):
+    nb = open_notebook([SETUP, *FILLER, "print(await ask(make_request()))"], LAB_7)
+    nb.run(0)
+    nb.run(13)
+    nb.wait_button("Approve")
+    scroll_to(nb, 0)
+    pointer = wait_pointer(nb, "1 answer needed ↓")
+    assert pointer.get_attribute("aria-label") == "1 answer needed: go to the approval panel"
+    pointer.focus()
+    before = nb.js("return [cells().length, panel().content.activeCellIndex];")
+    for keys in ("d", "d", "j", "a", "x", "0", "0"):
+        nb.page.keyboard.press(keys)
+    assert nb.js("return [cells().length, panel().content.activeCellIndex];") == before
+    nb.page.keyboard.press("Enter")
+    nb.wait_js("() => document.activeElement.matches('.apnb-card')", what="the focus in the panel")
+    wait_no_pointer(nb)
+
+
+def test_a_panel_in_a_tab_that_is_behind_another_is_pointed_to(open_notebook):
+    nb = waiting(open_notebook, LAB_7, "print(await ask(make_request()))")
+    nb.command("launcher:create")
+    wait_pointer(nb, f"1 answer needed in {nb.path}").click()
+    nb.wait_visible(nb.page.locator(".apnb"))
+    wait_no_pointer(nb)
+    nb.wait_js("() => document.activeElement.matches('.apnb-card')", what="the focus in the panel")
+
+
+@pytest.mark.parametrize("end", ["the_desk.withdraw(request.id, 'by itself')", "interrupt", "restart"])
+def test_the_pointer_goes_when_nothing_waits_any_more(open_notebook, end):
+    cell = "import threading\nrequest = make_request()\n"
+    if end.startswith("the_desk"):
+        cell += f"threading.Timer(4, lambda: {end}).start()\n"
+    nb = open_notebook([SETUP, f"{cell}await ask(request)", *FILLER], LAB_7)
+    nb.run(0)
+    nb.run(1)
+    nb.wait_button("Approve")
+    scroll_to(nb, 13)
+    wait_pointer(nb, "1 answer needed ↑")
+    if end == "interrupt":
+        nb.interrupt()
+    elif end == "restart":
+        nb.restart()
+    wait_no_pointer(nb)
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_name_of_the_tool_is_said_once(open_notebook):
+    nb = waiting(open_notebook, LAB_7, TWO + "\n" + TWO.replace("make_request()", "make_request(question='Sure?')"))
+    assert nb.page.locator(".apnb-card").nth(0).inner_text().count("write_file") == 1
+    live = nb.page.locator(".apnb [aria-live=polite]").inner_text()
+    assert live == "2 answers are needed: write_file, delete_file. 2 of 2 waiting."
+    nb.click("Deny all 2")
+    nb.wait_visible(nb.page.get_by_text("Sure?"))
+    assert "write_file" in nb.page.locator(".apnb-card").nth(0).inner_text()

@@ -432,3 +432,25 @@ def test_a_panel_that_another_page_shows_is_not_shown_again(notebook, monkeypatc
         assert len(notebook.main_output) == 1
         assert notebook.side_texts == []
         answer(request)
+
+
+# The agent's card -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("front", "expected"),
+    [
+        (FrontEnd(True, True, ""), "you, in the panel under the cell"),
+        (FrontEnd(True, False, "Nobody can answer: the client says no."), "nobody: the client says no."),
+        (FrontEnd(False, False, "No kernel."), f"nobody: No kernel. {human_module._REMEDY}"),
+    ],
+    ids=["a page", "an unattended run", "no kernel"],
+)
+def test_it_says_who_is_asked(notebook, front, expected):
+    notebook.front = front
+    assert NotebookHuman().describe() == expected
+
+
+def test_saying_who_is_asked_never_raises(monkeypatch):
+    monkeypatch.setattr(kernel, "front_end", lambda: 1 / 0)
+    assert NotebookHuman().describe() == "nobody: the kernel cannot be asked (ZeroDivisionError: division by zero)"

@@ -13,8 +13,8 @@ from waiting import line, lines, make_request, open_requests
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.hints import Hints
 from agentperm_nb.notebook.panel import ApprovalPanel, Question
-from agentperm_nb.tools import Hints
 
 
 class Page:
@@ -385,6 +385,18 @@ def test_a_value_of_megabytes_is_cut_with_its_count_and_cannot_be_edited_here(sh
     assert named(card, "content")["text"].endswith("… (800,000 more characters)")
     assert card["edit"] is None
     assert "edit" not in [action["action"] for action in card["actions"]]
+    (why,) = [node["text"] for node in card["body"] if node["kind"] == "notice"]
+    assert why.startswith("These arguments cannot be edited here: they have 1,000,0")
+    assert why.endswith(" characters, and a page can take 200,000 at most.")
+
+
+@pytest.mark.parametrize(
+    ("question", "plain"), [("Run t?", True), ("Run t(…)?", True), ("Run t at 3 am?", False), ("Sure?", False)]
+)
+def test_a_title_that_is_the_plain_question_is_known_as_such(shown, question, plain):
+    request = make_request("t", {}, question=question)
+    page, _ = shown(request)
+    assert page.cards()[request.id]["plain"] is plain
 
 
 def test_200_requests_wait_in_one_panel(shown):  # A14, N15
