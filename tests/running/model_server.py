@@ -36,7 +36,8 @@ class ModelServer:
             return message(*blocks, stop_reason="tool_use" if called else "end_turn")
         if path == "/v1/responses":
             check_responses(body)
-            return response(*self.replies.pop(0))
+            items = self.replies.pop(0)
+            return items if body.get("stream") else response(*items)
         assert path == "/v1/chat/completions", path
         check_openai(body)
         fields = self.replies.pop(0)

@@ -83,12 +83,16 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
         [function_call(), {"type": "function_call_output", "call_id": "call_1", "output": "3"}],
         "a list of input items",
     ),
+    "a list of a message that may be anybody's": (
+        [{"type": "message", "role": "assistant", "content": []}],
+        "a list of messages",
+    ),
     "an input with a user's message": ([{"role": "user", "content": "Hi"}, function_call()], "a list of messages"),
     "a list of items and something else": ([function_call(), "add"], "a list of an unknown kind"),
     "a list of an item of no known type": ([function_call(), {"type": "new"}], "a list of an unknown kind"),
     "a message of another kind in a list": (
-        [function_call(), {"type": "message", "content": [text("x")]}],
-        "a list of an unknown kind",
+        [function_call(), {"type": "message", "role": "assistant", "content": [text("x")]}],
+        "a list of messages",
     ),
     "output that is no list": (response(output={"a": 1}), "output of the response is not a list"),
     "output that is missing": ({"object": "response"}, "output of the response is not a list"),

@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 from model_server import serving, streamed
-from wire import check, function, function_call, said, text, use
+from wire import check, function, function_call, response, said, text, use
 
 from agentperm_nb import Agent, AllowByReadOnly, ApprovalDecision, DecideByHuman, DenyByName, tool
 from agentperm_nb.running.formats import read_reply
@@ -259,3 +259,37 @@ async def test_a_call_of_a_stream_is_valid_only_when_it_came_to_its_end(
     assert result.verdict == ("denied" if cut is None else "input_error")
     assert cut is None or cut in result.content
     check("anthropic", turn.to_messages(with_reply=True))
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+async def test_the_response_at_the_end_of_a_stream_is_read_and_what_comes_before_is_not(
+    agent: Agent, status: str
+) -> None:
+    call = function_call("delete_file", '{"path": "/tmp/old.txt"}')
+    details = {"reason": "max_output_tokens"} if status == "incomplete" else None
+    events = [
+        {"type": "response.created", "sequence_number": 0, "response": response(status="in_progress")},
+        {"type": "response.output_item.done", "sequence_number": 1, "output_index": 0, "item": call},
+        {
+            "type": f"response.{status}",
+            "sequence_number": 2,
+            "response": response(call, status=status, incomplete_details=details),
+        },
+    ]
+    with serving(events) as model:
+        async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
+            specs: Any = agent.tool_specs("openai-responses")
+            stream = await client.responses.create(model="gpt", input=[], tools=specs, stream=True)
+            with pytest.raises(TypeError, match="is a stream"):
+                read_reply(stream)
+            created, done, last = [event async for event in stream]
+    for event in (created, done, last):
+        with pytest.raises(TypeError, match="one piece of a stream"):
+            read_reply(event)
+    with pytest.raises(ValueError, match="has not ended yet"):
+        read_reply(created.response)
+    turn = await agent.ause_tools(last.response)
+    (result,) = turn.results
+    assert result.verdict == ("denied" if details is None else "input_error")
+    assert details is None or "cut off (status: incomplete, reason: max_output_tokens)" in result.content
+    check("openai-responses", turn.to_messages(with_reply=True))
