@@ -151,7 +151,7 @@ class Agent:
         """Return the tools as a provider's API takes them.
 
         Args:
-            format: ``"anthropic"`` or ``"openai-chat"``.
+            format: ``"anthropic"``, ``"openai-chat"`` or ``"openai-responses"``.
 
         Raises:
             ValueError: The format is unknown, or a tool has a name that the provider refuses.
@@ -195,8 +195,8 @@ class Agent:
         """Decide about the calls in a reply and run those that are allowed; await it to get the `Turn`.
 
         Args:
-            reply: A reply of the Anthropic Messages API or of OpenAI Chat Completions, an object or a dict; a list of
-                `ToolCall`; or a `State` with pending calls.
+            reply: A reply of the Anthropic Messages API, of OpenAI Chat Completions or of OpenAI Responses, an object or
+                a dict; a list of `ToolCall`; or a `State` with pending calls.
             user: On whose behalf, for this turn.
             session: Session of this turn.
             metadata: What permissions, handlers and tools find in ``get_run_context().metadata``.

@@ -58,7 +58,7 @@ class Turn:
         self.unchecked = unchecked
         """Whether the checks were switched off with ``permissions=None``."""
         self.format = format
-        """Form of the reply: ``anthropic``, ``openai-chat`` or ``calls``."""
+        """Form of the reply: ``anthropic``, ``openai-chat``, ``openai-responses`` or ``calls``."""
         self._original, self._redactor, self._secrets, self._rows = original, redactor, secrets, rows
 
     @property
