@@ -195,8 +195,8 @@ class Agent:
         """Decide about the calls in a reply and run those that are allowed; await it to get the `Turn`.
 
         Args:
-            reply: A reply of the Anthropic Messages API, of OpenAI Chat Completions or of OpenAI Responses, an object or
-                a dict; a list of `ToolCall`; or a `State` with pending calls.
+            reply: A reply of the Anthropic Messages API, OpenAI Chat Completions or OpenAI Responses, an object or a
+                dict; a list of `ToolCall`; or a `State` with pending calls.
             user: On whose behalf, for this turn.
             session: Session of this turn.
             metadata: What permissions, handlers and tools find in ``get_run_context().metadata``.
