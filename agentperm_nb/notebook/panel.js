@@ -637,6 +637,7 @@ class Panel {
   }
 
   lost() {
+    clearInterval(this.timer);
     this.pointer.close();
     this.state.textContent = "The kernel has been restarted: nothing waits here any more.";
     for (const card of this.waiting) for (const control of card.controls) control.disabled = true;
