@@ -415,6 +415,7 @@ class Pointer {
 
   remember() {
     const { root } = this.panel;
+    this.panel.notebook ??= root.closest(".jp-Notebook"); // the first cards may come before the view is in the page
     if (!root.getClientRects().length) return;
     const scroller = root.closest(".jp-WindowedPanel-outer") ?? document.scrollingElement;
     const middle = scroller.getBoundingClientRect().top + scroller.clientHeight / 2;
