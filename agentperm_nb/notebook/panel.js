@@ -397,7 +397,9 @@ class Pointer {
     const text = `${words} ${this.direction()}`.trim();
     if (this.button.textContent !== text) {
       this.button.textContent = text;
-      this.button.setAttribute("aria-label", `${words}: go to the approval panel`);
+      this.button.disabled = this.behind();
+      const where = this.button.disabled ? "the approval panel is in another tab" : "go to the approval panel";
+      this.button.setAttribute("aria-label", `${words}: ${where}`);
     }
     if (!this.button.isConnected) this.shelf().append(this.button);
   }
@@ -422,27 +424,15 @@ class Pointer {
     this.place = { scroller, top: scroller.scrollTop + root.getBoundingClientRect().top - middle };
   }
 
+  // Whether the whole notebook is out of the page, behind another tab: a page's script cannot bring it to the front.
+  behind() {
+    const { root } = this.panel;
+    return root.isConnected && !root.getClientRects().length;
+  }
+
   direction() {
-    if (!this.place?.scroller.getClientRects().length) {
-      const name = this.tab()?.textContent;
-      return name ? `in ${name}` : "";
-    }
+    if (this.behind()) return "in another tab";
     return this.place.top < this.place.scroller.scrollTop ? "↑" : "↓";
-  }
-
-  // The notebook's tab in JupyterLab, where another one may be in front of it.
-  tab() {
-    const id = this.panel.notebook?.closest(".jp-NotebookPanel")?.id;
-    return id ? document.querySelector(`.lm-TabBar-tab[data-id="${CSS.escape(id)}"]`) : null;
-  }
-
-  openTab() {
-    const tab = this.tab();
-    if (!tab) return;
-    const { left, top, width, height } = tab.getBoundingClientRect();
-    const where = { bubbles: true, cancelable: true, button: 0, clientX: left + width / 2, clientY: top + height / 2 };
-    tab.dispatchEvent(new PointerEvent("pointerdown", where));
-    document.dispatchEvent(new PointerEvent("pointerup", where));
   }
 
   go() {
@@ -456,7 +446,6 @@ class Pointer {
     if (root.getClientRects().length) return arrive();
     const { scroller, top } = this.place ?? {};
     if (scroller?.getClientRects().length) scroller.scrollTop = top; // the notebook puts the cell back into the page
-    else this.openTab();
     setTimeout(arrive, POINTER_MS);
   }
 
