@@ -426,8 +426,7 @@ class Pointer {
 
   // Whether the whole notebook is out of the page, behind another tab: a page's script cannot bring it to the front.
   behind() {
-    const { root } = this.panel;
-    return root.isConnected && !root.getClientRects().length;
+    return !this.place?.scroller.getClientRects().length;
   }
 
   direction() {
