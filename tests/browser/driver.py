@@ -273,8 +273,13 @@ class NotebookPage:
     def answer_input(self, text: str, timeout: float = 30) -> None:
         """Answer a prompt of ``input()``."""
         field = self.wait_visible(self.page.locator("input.jp-Stdin-input").last, timeout=timeout, what="a prompt")
+        answered = field.element_handle()
         field.fill(text)
         field.press("Enter")
+        # The next prompt has a field of its own: an answer must not go into this one.
+        self.page.wait_for_function(
+            "e => !e.isConnected || e.disabled || e.readOnly", arg=answered, timeout=timeout * 1000
+        )
 
     def wait_visible(self, locator: Locator, timeout: float = 30, what: str = "") -> Locator:
         """Wait until an element is visible; return it."""
