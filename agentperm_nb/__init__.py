@@ -39,7 +39,9 @@ from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, De
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.agent import Agent
-from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.history import StoppedByPermission
+from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.state import State
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 from agentperm_nb.tools import Tool, tool
 

@@ -104,14 +104,18 @@ class PermissionWarning(UserWarning):
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def warn_user(message: str) -> None:
-    """Warn with a `PermissionWarning` that points at the user's line, each time and not only the first.
+def warn_user(message: str, category: type[Warning] = PermissionWarning) -> None:
+    """Warn, pointing at the user's line, each time and not only the first.
+
+    Args:
+        message: What the user should know.
+        category: What kind of warning it is.
 
     Raises:
-        PermissionWarning: The user's filters turn it into an error.
+        Warning: One of `category`, when the user's filters turn it into an error.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
         frame = frame.f_back
     # A registry of its own: Python's "default" action would swallow the second of two equal warnings.
-    warnings.warn_explicit(PermissionWarning(message), None, frame.f_code.co_filename, frame.f_lineno, registry={})
+    warnings.warn_explicit(category(message), None, frame.f_code.co_filename, frame.f_lineno, registry={})

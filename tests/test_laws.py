@@ -196,9 +196,9 @@ class World:
         )
 
     def turn(self, driver: str, calls: list[ToolCall]) -> Outcome:
-        before = len(self.agent.state.history)
+        before = len(self.agent.state.results)
         outcome, _ = run_noting(driver, self.agent, calls)
-        results = sorted(self.agent.state.history[before:], key=lambda result: int(result.call_key.rsplit("/", 1)[1]))
+        results = sorted(self.agent.state.results[before:], key=lambda result: int(result.call_key.rsplit("/", 1)[1]))
         error = None if isinstance(outcome, Turn) else type(outcome).__name__
         return Outcome(outcome if isinstance(outcome, Turn) else None, results, error)
 
@@ -410,14 +410,14 @@ def test_every_call_gets_one_result_in_order_and_one_row(
     world = World(listed, said)
     state = State(pending_calls=calls) if by_state else world.agent.state
     outcome, _ = run_noting(driver, world.agent, state if by_state else calls)
-    assert state.pending_calls == []
+    assert state.pending_calls == ()
     assert world.agent.pending() == ()
     rows = world.agent.audit.calls()
     keys = [f"{state.id}/1/{position}" for position in range(len(calls))]
     assert list(rows["call_key"]) == keys
-    assert sorted(result.call_key for result in state.history) == keys
+    assert sorted(result.call_key for result in state.results) == keys
     assert list(rows["call_id"]) == [call.id for call in calls]
-    by_key = {result.call_key: result for result in state.history}
+    by_key = {result.call_key: result for result in state.results}
     if isinstance(outcome, Turn):
         assert outcome.calls == tuple(calls)
         assert [result.call_key for result in outcome.results] == keys

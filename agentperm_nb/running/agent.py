@@ -29,8 +29,9 @@ from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.explaining import call_of, explain_call
 from agentperm_nb.running.formats import Reply, read_reply, tool_specs
 from agentperm_nb.running.nesting import Level, check_human, effective, levels_above
+from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.recording import Recorder
-from agentperm_nb.running.state import CallResult, State
+from agentperm_nb.running.state import State
 from agentperm_nb.running.steps import TurnSteps
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 from agentperm_nb.tools import Tool, as_tools
@@ -311,9 +312,8 @@ class Agent:
         with self._lock:
             if read.original is state:
                 read = read_reply(state.take())
-            number = state.turn = self.audit.next_turn(state.id)
-        state.human = engine.whom()
-        state.stopped = None
+            number = self.audit.next_turn(state.id)
+        state.link(engine.whom())
         level = Level(engine, permissions, context.agent_path)
         made: list[TurnSteps] = []
 

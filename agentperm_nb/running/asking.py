@@ -233,6 +233,9 @@ class _Asking:
 
     def _edit_may_run(self, item: CallItem) -> Generator[Effect, Any, bool]:
         assert item.tool is not None
+        if item.position in self.turn.stand_ins:
+            self.turn.refuse_input(item, "this call runs at the provider, which takes no other arguments than its own")
+            return False
         try:
             digest(item.final.name, item.final.args)
         except (TypeError, ValueError, RecursionError) as error:

@@ -77,6 +77,8 @@ class ToolDone:
     item: CallItem
     value: Any = None
     error: Exception | None = None
+    late: bool = False
+    """Whether the turn has gone on without it."""
 
 
 Effect: TypeAlias = Check | Review | ReviewsOver | Start | Wait

@@ -15,8 +15,8 @@ from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Verdict
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.recording import hidden_values
-from agentperm_nb.running.state import CallResult
 from agentperm_nb.tools import Tool
 
 __all__ = ["CallItem"]

@@ -8,20 +8,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
+from agentperm_nb.errors import warn_user
 from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
+from agentperm_nb.results import Image
 from agentperm_nb.running.effects import Effect, Message
 from agentperm_nb.running.engine import Engine
+from agentperm_nb.running.history import StoppedByPermission
 from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.nesting import Level
+from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
 from agentperm_nb.running.recording import Recorder, describe_error
-from agentperm_nb.running.state import CallResult, State, StoppedByPermission, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.state import State, TurnInHand
+from agentperm_nb.tools import Tool
 
 __all__ = ["INTERRUPTED", "STOPPED", "Ledger"]
 
@@ -42,6 +50,9 @@ class Ledger:
         permissions: The list that decides: the agent's own, below the denies of the runs above.
         above: The runs above.
         prepare: Called in the context in which a tool runs, before it does.
+        stand_ins: The tools of calls that run at the provider, by position.
+        message: The model's message that holds the calls, where the state does not have it yet.
+        reporter: Who is told of starts and ends.
     """
 
     def __init__(
@@ -56,16 +67,25 @@ class Ledger:
         permissions: PermissionList,
         above: tuple[Level, ...],
         prepare: Callable[[], None],
+        stand_ins: Mapping[int, Tool] | None = None,
+        message: ConversationMessage | None = None,
+        reporter: Reporter | None = None,
     ) -> None:
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
         self.recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
+        self.stand_ins = stand_ins or {}
+        self.message, self.reporter = message, reporter
+        self._untold: list[CallItem] = []
+        stem, redactor = f"{context.run_id}/{turn}/", engine.redactor
         self.items = [
             CallItem(
-                call, f"{context.run_id}/{turn}/{position}", position, engine.tools.get(call.name), engine.redactor
+                call, f"{stem}{position}", position, self.stand_ins.get(position) or tools.get(call.name), redactor
             )
             for position, call in enumerate(calls)
         ]
+        self.in_hand: TurnInHand | None = None
+        """The turn as the state knows it, once it has begun."""
         self.stopped: StoppedByPermission | None = None
         self.awaited = False
         """Whether an answer has been awaited in this turn."""
@@ -73,6 +93,10 @@ class Ledger:
         self.ended = False
         """Whether the turn has been given up while calls may still run."""
         self.ending = threading.Lock()
+
+    def tool_of(self, position: int, name: str) -> Tool | None:
+        """Return the tool of a call as it is now: what stands in for one of the provider's, or one of the agent's."""
+        return self.stand_ins.get(position) or self.engine.tools.get(name)
 
     # ------------------------------------------------------------------ asking the permissions
 
@@ -121,26 +145,37 @@ class Ledger:
 
     def deny(self, item: CallItem, verdict: Denied) -> None:
         """Refuse a call; with ``stop``, end the turn."""
+        with self.state.lock:  # one step: nothing gets in between a denial and the stop
+            self._deny(item, verdict)
+        self.report()
+
+    def _deny(self, item: CallItem, verdict: Denied) -> None:
         item.may_run = False
         item.reason = verdict.reason
         self.recorder.decided(item, "denied", reason=verdict.reason, stop=verdict.stop)
         self.close(item, ToolOutcomeKind.DENIED, verdict.reason, "denied", error=item.error)
-        if not verdict.stop:
-            return
-        self.stopped = StoppedByPermission(item.call, item.decided_by or "")
-        self.state.stopped = self.stopped
-        for other in self.items:
-            if other.result is None and not other.started:
-                self.cancel(other, STOPPED, by=item)
+        if verdict.stop:
+            self.stopped = StoppedByPermission(item.call, item.decided_by or "")
+            for other in self.items:
+                if other.result is None and not other.started:
+                    self._cancel(other, STOPPED, by=item)
+            self.state.stop(self.stopped)
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""
         item.may_run = False
         item.decided_by, item.decided_kind, item.reason = None, "schema", problem
         self.recorder.decided(item, "input_error", reason=problem)
+        self.report_start(item)
         self.close(item, ToolOutcomeKind.INPUT_ERROR, f"(input error: {problem})", "input_error")
+        self.report()
 
-    def cancel(
+    def cancel(self, item: CallItem, why: str, kind: ToolOutcomeKind = ToolOutcomeKind.CANCELLED) -> None:
+        """End a call that nobody denied and that will not run."""
+        self._cancel(item, why, kind)
+        self.report()
+
+    def _cancel(
         self,
         item: CallItem,
         why: str,
@@ -148,7 +183,7 @@ class Ledger:
         *,
         by: CallItem | None = None,
     ) -> None:
-        """End a call that nobody denied and that will not run; `by` is the call whose denial stopped the turn."""
+        """Do as `cancel` does, without a report; `by` is the call whose denial stopped the turn."""
         item.may_run, item.reason = False, why
         item.decided_by, item.decided_kind = (by.decided_by, by.decided_kind) if by is not None else (None, "")
         self.recorder.hold(
@@ -165,13 +200,35 @@ class Ledger:
         *,
         error: BaseException | None = None,
         value: Any = None,
+        images: tuple[Image, ...] = (),
     ) -> None:
-        """Give a call its result."""
-        item.result = self.result_of(item, kind, content, verdict, error=error, value=value)
-        self.state.settle(item.result)
+        """Give a call its result; `report` tells of it."""
+        assert self.in_hand is not None
+        item.result = self.result_of(item, kind, content, verdict, error=error, value=value, images=images)
+        self.state.settle(self.in_hand, item.position, item.result)
+        if self.reporter is not None:
+            self._untold.append(item)
 
-    @staticmethod
+    def report_start(self, item: CallItem) -> None:
+        """Tell the reporter that a call is about to run."""
+        if self.reporter is not None:
+            self._tell("on_tool_start", item.call)
+
+    def report(self) -> None:
+        """Tell the reporter of the calls that have ended, after all that belongs together is recorded."""
+        while self._untold:
+            item = self._untold.pop(0)
+            assert item.result is not None
+            self._tell("on_tool_end", item.call, item.result.content, item.result.outcome)
+
+    def _tell(self, method: str, *args: Any) -> None:
+        try:
+            getattr(self.reporter, method)(self.state, *args)
+        except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
+            warn_user(self.recorder.text(f"the reporter raised in {method}: {describe_error(error)}"), UserWarning)
+
     def result_of(
+        self,
         item: CallItem,
         kind: ToolOutcomeKind,
         content: str,
@@ -179,6 +236,7 @@ class Ledger:
         *,
         error: BaseException | None,
         value: Any,
+        images: tuple[Image, ...] = (),
         late: bool = False,
     ) -> CallResult:
         """Return what became of a call."""
@@ -193,11 +251,15 @@ class Ledger:
             reason=item.reason,
             args_run=item.edited.args if item.edited is not None else None,
             value=value,
+            images=images,
             late=late,
+            turn=self.turn,
+            at=datetime.now(UTC),
         )
 
     def undecided(self, item: CallItem, error: Exception) -> None:
         """Record a call that a permission could not decide because it raised."""
         notes = "; ".join(getattr(error, "__notes__", ()))
         item.decided_by, item.decided_kind, item.error = None, "nobody", error
+        self.state.record_error(error, item.call)
         self.deny(item, Denied(f"could not be decided: {describe_error(error)}" + (f" ({notes})" if notes else "")))

@@ -1,169 +1,461 @@
-"""The state of a run, and what became of its calls."""
+"""The state of a run: its conversation, what became of its calls, and why it stopped.
+
+1. The history is only ever added to. Each change is one step: no other thread gets in between.
+2. A call of the model is pending until it has a result. The results of a turn become one message when the last of them
+   is there, in request order.
+3. What is added to the conversation while calls are pending, or while the model is asked, comes after them.
+4. A result that came when its turn had gone on without it is in the history, marked late; the model is told of it
+   before it is asked next.
+5. A finished state is never run again. A stop by a permission ends one run only.
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from datetime import UTC, datetime
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id
+from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import FrozenDict, canonical_json, freeze, thaw
+from agentperm_nb.results import Image
+from agentperm_nb.running.history import (
+    ErrorEntry,
+    Exchange,
+    ExchangeEntry,
+    ExtraDataEntry,
+    History,
+    HistoryEntry,
+    MessageEntry,
+    RunStartEntry,
+    StopEntry,
+    Stopped,
+    StoppedByFinish,
+)
+from agentperm_nb.running.messages import Message, TextBlock, ToolResultBlock
+from agentperm_nb.running.outcomes import CallResult
 
-__all__ = ["CallResult", "State", "StoppedByPermission", "ToolOutcome", "ToolOutcomeKind", "result_text"]
+__all__ = ["State", "StateSnapshot", "TurnInHand"]
 
-
-class ToolOutcomeKind(StrEnum):
-    """How a call ended."""
-
-    DONE = "done"
-    ERROR = "error"
-    INPUT_ERROR = "input_error"
-    ABORTED = "aborted"
-    INTERRUPTED = "interrupted"
-    DENIED = "denied"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
-    """How a call ended, and who decided about it.
-
-    Raises:
-        ValueError: `kind` is none of `ToolOutcomeKind`.
-    """
-
-    kind: ToolOutcomeKind
-    error: BaseException | None = None
-    """What the tool, or a permission, raised."""
-    decided_by: str | None = None
-    """Name of the permission that decided, for allowed calls too."""
-
-    def __post_init__(self) -> None:
-        if type(self.kind) is not ToolOutcomeKind:
-            object.__setattr__(self, "kind", ToolOutcomeKind(self.kind))
+_EXAMPLE = "state = State([Message.user('Tidy notes.txt')])\nanswer = agent.run(state)"
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedByPermission:
-    """Why a turn was stopped: a permission, or the person it asked, denied a call with ``stop=True``."""
+class StateSnapshot:
+    """What a state was at one moment; it never changes."""
 
-    call: ToolCall
-    permission: str
+    id: str
+    parent_id: str | None
+    history: tuple[HistoryEntry, ...]
+    messages: tuple[Message, ...]
+    pending_calls: tuple[ToolCall, ...]
+    turn: int
+    stopped: Stopped | None
+    finished: bool
+    answer: Any
+    extra_data: Mapping[str, Any]
 
-    def __str__(self) -> str:
-        return f"stopped by permission {self.permission}"
 
+class TurnInHand:
+    """The calls of a turn that is being done, with the results so far."""
 
-@dataclass(frozen=True, slots=True, repr=False)
-class CallResult:
-    """One call of a turn and what became of it."""
+    __slots__ = ("calls", "left", "message", "number", "results")
 
-    call: ToolCall
-    """The call as the model made it."""
-    call_key: str
-    """Our key of the call: ``run/turn/position``."""
-    outcome: ToolOutcome
-    content: str
-    """What the model is told."""
-    verdict: str
-    """``allowed``, ``denied``, ``input_error`` or ``cancelled``."""
-    decided_kind: str = ""
-    """Kind of the permission that decided, or ``human``, ``memory``, ``timeout``, ``nobody``, ``schema``,
-    ``unchecked``."""
-    answered_by: str | None = None
-    """``human``, ``handler``, ``memory``, ``timeout`` or ``nobody``; None when nobody was asked."""
-    reason: str = ""
-    """Why it was refused, or what the person said."""
-    args_run: Any = None
-    """The arguments that ran, when a person changed them; else None."""
-    value: Any = None
-    """What the tool returned."""
-    late: bool = False
-    """Whether the call finished after its turn had been interrupted."""
+    def __init__(self, number: int, calls: Sequence[ToolCall], message: Message | None) -> None:
+        self.number, self.calls, self.message = number, calls, message
+        self.results: list[CallResult | None] = [None] * len(calls)
+        self.left = len(calls)
 
-    def __repr__(self) -> str:
-        # Arguments, results and reasons may hold secrets, and what a cell shows is saved with the notebook.
-        by = f" by {self.decided_by}" if self.decided_by else ""
-        return f"CallResult({self.call.name}: {self.verdict}{by}, {self.outcome.kind.value})"
-
-    @property
-    def is_error(self) -> bool:
-        """Whether the model is told that the call did not succeed."""
-        return self.outcome.kind is not ToolOutcomeKind.DONE
-
-    @property
-    def decided_by(self) -> str | None:
-        """Name of the permission that decided."""
-        return self.outcome.decided_by
+    def block(self) -> Message:
+        """Return the results as one message of the user."""
+        return Message(
+            "user",
+            tuple(
+                ToolResultBlock(result.call.id, result.content, result.call.name, result.is_error, result.images)
+                for result in self.results
+                if result is not None
+            ),
+        )
 
 
 class State:
-    """The state of one run: what the permissions of the next call may look at.
+    """The state of one run; what permissions, tools and loops may look at.
 
     Args:
+        messages: The conversation so far.
         id: Its id, which is the run's; made when left out.
         parent_id: Id of the run above, for a subagent.
-        pending_calls: Calls to decide, for ``use_tools(state)``.
+        pending_calls: Calls that wait to be decided, for ``use_tools(state)``.
+        extra_data: Values of your own, a JSON object; the model never sees them.
+
+    Raises:
+        TypeError: An argument has the wrong type.
     """
 
-    def __init__(self, *, id: str | None = None, parent_id: str | None = None, pending_calls: Any = ()) -> None:
+    def __init__(
+        self,
+        messages: Iterable[Message] = (),
+        *,
+        id: str | None = None,
+        parent_id: str | None = None,
+        pending_calls: Iterable[ToolCall] = (),
+        extra_data: Mapping[str, Any] | None = None,
+    ) -> None:
         self.id = id if id is not None else new_id("run")
         self.parent_id = parent_id
-        self.pending_calls: list[ToolCall] = list(pending_calls)
-        """Calls that have no result yet: those of the turn in hand, and those that wait for one."""
-        self._in_hand: list[ToolCall] = []
-        self.history: list[CallResult] = []
-        """The results so far, in the order in which they came; a call that was interrupted may have a late one too."""
-        self.turn = 0
-        """Number of the latest turn, from 1."""
-        self.stopped: StoppedByPermission | None = None
-        """Set when a permission stopped the latest turn."""
+        self.lock = threading.RLock()
+        """Held while something is recorded."""
+        self._editing = threading.Lock()
+        self._history: list[HistoryEntry] = []
+        self._messages: list[Message] = []
+        self._in_hand: list[TurnInHand] = []
+        self._waiting: list[ToolCall] = list(pending_calls)
+        self._held: list[Message] = []
+        self._notices: list[Message] = []
+        self._thinking = False
+        self._turn = 0
+        self._stopped: Stopped | None = None
+        self._finished = False
+        self._answer: Any = None
+        self._extra_data: Mapping[str, Any] = _checked_data(extra_data or {})
         self.human: Any = None
         """Who is asked by a permission that asks by itself; set by the agent."""
+        self.linked = False
+        """Whether an agent has worked with this state."""
+        for message in messages:
+            if not isinstance(message, Message):
+                raise TypeError(
+                    fix_message(f"messages holds Message objects (got: {message!r})", "make one of it", _EXAMPLE)
+                )
+            self._add(message)
+        if self._waiting and all(isinstance(call, ToolCall) for call in self._waiting):
+            self._add(Message.with_calls(self._waiting))
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def history(self) -> History:
+        """Everything that happened, oldest first; a view that grows."""
+        return History(self._history)
+
+    @property
+    def results(self) -> tuple[CallResult, ...]:
+        """The results in the history, in the order in which they came; of an interrupted call a late one too."""
+        return tuple(entry for entry in self.history if isinstance(entry, CallResult))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation, as the model sees it next."""
+        with self.lock:
+            return tuple(self._messages)
+
+    @property
+    def pending_calls(self) -> tuple[ToolCall, ...]:
+        """Calls that have no result yet, in request order."""
+        with self.lock:
+            in_hand = (
+                call
+                for turn in self._in_hand
+                for call, result in zip(turn.calls, turn.results, strict=True)
+                if result is None
+            )
+            return (*in_hand, *self._waiting)
+
+    @property
+    def turn(self) -> int:
+        """Number of the latest turn, from 1; 0 before the first."""
+        return self._turn
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why the run stops, or None."""
+        return self._stopped
+
+    @property
+    def finished(self) -> bool:
+        """Whether `finish` was called: it is never run again."""
+        return self._finished
+
+    @property
+    def answer(self) -> Any:
+        """What `finish` was given; else the model's last words, when it has handed the turn back; else None."""
+        with self.lock:
+            if self._answer is not None or not self._messages:
+                return self._answer
+            last = self._messages[-1]
+            return last.text if last.role == "assistant" and not last.tool_calls else None
+
+    @property
+    def extra_data(self) -> Mapping[str, Any]:
+        """Values of your own, which cannot be changed here; see `edit_extra_data`."""
+        return self._extra_data
+
+    def snapshot(self) -> StateSnapshot:
+        """Return what the state is now."""
+        with self.lock:
+            return StateSnapshot(
+                id=self.id,
+                parent_id=self.parent_id,
+                history=tuple(self._history),
+                messages=tuple(self._messages),
+                pending_calls=self.pending_calls,
+                turn=self._turn,
+                stopped=self._stopped,
+                finished=self._finished,
+                answer=self.answer,
+                extra_data=self._extra_data,
+            )
+
+    def __repr__(self) -> str:
+        told = [f"turn {self._turn}", f"{len(self._messages)} messages"]
+        pending = len(self.pending_calls)
+        told += [f"{pending} pending"] if pending else []
+        told += [str(self._stopped)] if self._stopped is not None else []
+        return f"State({self.id!r}, {', '.join(told)})"
+
+    # ------------------------------------------------------------------ changed by loops, tools and permissions
+
+    def add_message(self, message: Message) -> None:
+        """Add what the user, a loop or a tool says; it comes after what is pending.
+
+        Args:
+            message: ``Message.user(…)`` or ``Message.notice(…)``.
+
+        Raises:
+            TypeError: It is not a Message.
+            ValueError: It is not of the user, or holds something else than texts and images, or nothing.
+        """
+        if not isinstance(message, Message):
+            problem = f"add_message takes a Message (got: {type(message).__name__})"
+            raise TypeError(fix_message(problem, "make one", "state.add_message(Message.user('Now mend it'))"))
+        said = all(isinstance(block, TextBlock | Image) for block in message.content)
+        if message.role != "user" or not said or not (message.text.strip() or len(message.content) > 1):
+            problem = f"add_message takes a user's message with a text (got: {message!r})"
+            raise ValueError(fix_message(problem, "make one", "state.add_message(Message.user('Now mend it'))"))
+        with self.lock:
+            if self._in_hand or self._waiting or self._thinking:
+                self._held.append(message)
+            else:
+                self._add(message)
+
+    def finish(self, answer: Any = None) -> None:
+        """End the run for good; called again, the later answer counts.
+
+        Args:
+            answer: The run's answer; None keeps an earlier one.
+        """
+        with self.lock:
+            self._finished = True
+            if answer is not None:
+                self._answer = answer
+            self.stop(StoppedByFinish(self._answer))
+
+    @contextlib.contextmanager
+    def edit_extra_data(self) -> Iterator[dict[str, Any]]:
+        """Give a copy of `extra_data` to change inside the ``with`` block; it is kept when the block ends well.
+
+        Raises:
+            TypeError: At the end: a value is not JSON.
+        """
+        with self._editing:
+            copy = thaw(self._extra_data)
+            yield copy
+            changed = _checked_data(copy)
+            with self.lock:
+                before, self._extra_data = self._extra_data, changed
+                removed = tuple(key for key in before if key not in changed)
+                new = {key: value for key, value in changed.items() if key not in before or before[key] != value}
+                if new or removed:
+                    self._history.append(ExtraDataEntry(freeze(new), removed, self._turn, _now()))
+
+    # ------------------------------------------------------------------ changed by the agent
+
+    def link(self, human: Any) -> None:
+        """Note that an agent works with this state, and who is asked in its runs."""
+        self.human, self.linked = human, True
 
     def waiting(self) -> list[ToolCall]:
         """Return the pending calls that no turn has in hand."""
-        return [call for call in self.pending_calls if not any(call is other for other in self._in_hand)]
+        return list(self._waiting)
 
     def take(self) -> list[ToolCall]:
         """Return the pending calls that no turn has in hand, and take them off: a call is decided once."""
-        taken = self.waiting()
-        self.pending_calls[:] = self._in_hand
-        return taken
+        with self.lock:
+            taken, self._waiting = self._waiting, []
+            return taken
 
-    def begin(self, calls: list[ToolCall]) -> None:
-        """Note the calls of a turn that begins."""
-        self.pending_calls.extend(calls)
-        self._in_hand.extend(calls)
+    def begin(self, number: int, calls: Sequence[ToolCall], message: Message | None = None) -> TurnInHand:
+        """Note the calls of a turn that begins.
 
-    def settle(self, result: CallResult) -> None:
-        """Note the result of a call of the turn in hand."""
-        self.history.append(result)
-        for calls in (self.pending_calls, self._in_hand):
-            for index, call in enumerate(calls):
-                if call is result.call:
-                    del calls[index]
-                    break
+        Args:
+            number: Number of the turn.
+            calls: Its calls.
+            message: The model's message that holds them, where it is not in the conversation yet.
+        """
+        turn = TurnInHand(number, calls, message)
+        with self.lock:
+            self._turn = number
+            if not self._finished:
+                self._stopped = None
+            self._in_hand.append(turn)
+            if not calls:
+                self._complete(turn)
+        return turn
 
-    def add_late(self, result: CallResult) -> None:
-        """Note the result of a call whose turn has ended without it."""
-        self.history.append(result)
+    def settle(self, turn: TurnInHand, position: int, result: CallResult) -> None:
+        """Note the result of a call of a turn in hand."""
+        with self.lock:
+            self._history.append(result)
+            turn.results[position] = result
+            turn.left -= 1
+            if turn.left == 0:
+                self._complete(turn)
 
-    def __repr__(self) -> str:
-        return f"State({self.id!r}, turn {self.turn}, {len(self.history)} results)"
+    def add_late(self, result: CallResult, notice: str) -> None:
+        """Note the result of a call whose turn has gone on without it, and what the model is told of it."""
+        with self.lock:
+            self._history.append(result)
+            self._notices.append(Message.notice(notice))
+
+    def stop(self, why: Stopped) -> None:
+        """Note why the run stops. A finished state stays finished."""
+        with self.lock:
+            if self._finished and not isinstance(why, StoppedByFinish):
+                return
+            self._stopped = why
+            self._history.append(StopEntry(why, self._turn, _now()))
+
+    def start_run(self, agent: str) -> None:
+        """Note that ``run`` begins; a stop of an earlier run is over."""
+        with self.lock:
+            self._stopped = None
+            self._history.append(RunStartEntry(agent, self.parent_id, self._turn, _now()))
+
+    def unstop(self) -> None:
+        """Forget a stop: the run has ended in an exception."""
+        with self.lock:
+            if not self._finished:
+                self._stopped = None
+
+    def record_error(self, error: BaseException, call: ToolCall | None = None) -> None:
+        """Note an exception, once."""
+        with self.lock:
+            if any(isinstance(entry, ErrorEntry) and entry.error is error for entry in self._history[-3:]):
+                return
+            told = f"{type(error).__name__}: {error}" if _sayable(error) else type(error).__name__
+            self._history.append(ErrorEntry(told, error, call, self._turn, _now()))
+
+    def record_exchange(self, question: str, answer: Any, *, call: ToolCall | None = None, call_key: str = "") -> None:
+        """Note a question to a person and the answer.
+
+        Args:
+            question: The question.
+            answer: The answer; of what is not JSON, the ``repr`` is kept.
+            call: The call that was asked about, where its key is not known.
+            call_key: Our key of the call.
+        """
+        try:
+            canonical_json(answer)
+        except (TypeError, ValueError, RecursionError):
+            answer = repr(answer)
+        with self.lock:
+            if call is not None and not call_key:
+                call_key = self._key_of(call)
+            self._history.append(ExchangeEntry(Exchange(question, answer), call_key, self._turn, _now()))
+
+    def begin_thinking(self) -> tuple[Message, ...]:
+        """Note that the model is asked, and return the conversation.
+
+        Raises:
+            ValueError: The state is finished, has no messages or pending calls, or waits for a model already.
+        """
+        with self.lock:
+            problem, fix = "", ""
+            if self._finished:
+                problem, fix = "cannot call think() on a finished State", "start a new one"
+            elif self._thinking:
+                problem, fix = "this State waits for a model already", "await the first think()"
+            elif self.pending_calls:
+                problem, fix = "this State has calls without a result", "call use_tools(state) first"
+            elif not (self._messages or self._notices or self._held):
+                problem, fix = "this State has no messages", "give it what the user wants"
+            if problem:
+                raise ValueError(fix_message(problem, fix, _EXAMPLE))
+            self._thinking = True
+            self._turn += 1
+            self._flush()
+            return tuple(self._messages)
+
+    def end_thinking(self, reply: Message) -> None:
+        """Note the model's reply."""
+        with self.lock:
+            self._thinking = False
+            self._add(reply)
+            self._waiting = list(reply.tool_calls)
+            if not self._waiting:
+                self._flush()
+
+    def fail_thinking(self, error: BaseException) -> None:
+        """Note that the model could not be asked: the turn does not count."""
+        with self.lock:
+            self._thinking = False
+            self._turn -= 1
+            self.record_error(error)
+            self._flush()
+
+    # ------------------------------------------------------------------ how
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._history.append(MessageEntry(message, self._turn, _now()))
+
+    def _complete(self, turn: TurnInHand) -> None:
+        self._in_hand.remove(turn)
+        if turn.message is not None:
+            self._add(turn.message)
+        if turn.calls:
+            self._messages.append(turn.block())  # the history has the results one by one
+        if not self._in_hand and not self._waiting and not self._thinking:
+            self._flush()
+
+    def _flush(self) -> None:
+        for message in (*self._notices, *self._held):
+            self._add(message)
+        self._notices.clear()
+        self._held.clear()
+
+    def _key_of(self, call: ToolCall) -> str:
+        for turn in self._in_hand:
+            for position, other in enumerate(turn.calls):
+                if other is call:
+                    return f"{self.id}/{turn.number}/{position}"
+        return ""
 
 
-def result_text(value: Any) -> str:
-    """Return what the model is told of a tool's return value.
+def _now() -> datetime:
+    return datetime.now(UTC)
 
-    A text as it is, None as ``(done)``, anything else as JSON, and what JSON has no form for as its ``str``.
-    """
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "(done)"
+
+def _sayable(error: BaseException) -> bool:
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
+        return bool(str(error))
+    except Exception:  # noqa: BLE001 - a foreign __str__ may do anything
+        return False
+
+
+def _checked_data(data: object) -> Mapping[str, Any]:
+    example = "with state.edit_extra_data() as data:\n    data['tries'] = 1"
+    if not isinstance(data, Mapping):
+        raise TypeError(fix_message(f"extra_data is a dict (got: {data!r})", "give a dict", example))
+    for key, value in data.items():
+        try:
+            canonical_json({key: value})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(fix_message(f"extra_data[{key!r}] is not JSON: {error}", "keep JSON", example)) from None
+    frozen = freeze(data)
+    assert isinstance(frozen, FrozenDict)
+    return frozen

@@ -27,12 +27,15 @@ from agentperm_nb.errors import ToolError, ToolInputError, warn_user
 from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.redaction import Redactor
+from agentperm_nb.results import ResultForm, result_form
 from agentperm_nb.running.asking import ask_people
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
+from agentperm_nb.running.nesting import asks_for
+from agentperm_nb.running.outcomes import CallResult, ToolOutcomeKind
 from agentperm_nb.running.recording import describe_error
-from agentperm_nb.running.state import CallResult, ToolOutcomeKind, result_text
 
 __all__ = ["TurnSteps"]
 
@@ -48,7 +51,7 @@ class TurnSteps(Ledger):
         Raises:
             Exception: Whatever a permission or a classic Human raised. Then nothing more of the turn starts.
         """
-        self.state.begin([item.call for item in self.items])
+        self.in_hand = self.state.begin(self.turn, [item.call for item in self.items], self.message)
         try:
             yield from self._apply_rules()
             yield from self._let_ask()
@@ -100,6 +103,7 @@ class TurnSteps(Ledger):
             result: Decision | Check = current
             while isinstance(result, Check):
                 asking = result.permission
+                self.state.link(asks_for(asking, self.engine, self.above).whom())
                 item.rule = next(name for other, name in self.permissions.order if other is asking)
                 self.recorder.note("asked", item, rule=item.rule, reason=None)
                 result = yield from self.performed(generator, result)
@@ -161,6 +165,7 @@ class TurnSteps(Ledger):
                     running, on_threads = running + 1, on_threads + (not _is_async(item))
             self.recorder.write()  # what has been decided, and that it starts, is kept before anything of it runs
             for item in starting:
+                self.report_start(item)
                 yield Start(item, self.prepare, self._done)
             if running == 0:
                 break
@@ -173,7 +178,7 @@ class TurnSteps(Ledger):
 
     def _still_allowed(self, item: CallItem) -> Generator[Effect, Any, bool]:
         """Look once more, just before a call starts."""
-        if self.engine.tools.get(item.final.name) is not item.tool:
+        if self.tool_of(item.position, item.final.name) is not item.tool:
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
             return False
@@ -195,48 +200,51 @@ class TurnSteps(Ledger):
         return False
 
     def _done(self, done: ToolDone) -> None:
-        """Take how a call ended: into the turn, or into the log alone when the turn has ended without it."""
+        """Take how a call ended: into the turn, or into the log alone when the turn has gone on without it."""
         with self.ending:
-            if not self.ended:
+            if not self.ended and not done.late:
                 self.post(done)
                 return
         item = done.item
         self.engine.note_ran(item.decided_digest)
-        kind, content, error = self._outcome(done)
-        self.state.add_late(self.result_of(item, kind, content, "allowed", error=error, value=done.value, late=True))
-        self.recorder.late_result(item, content, error)
+        kind, form, error = self._outcome(done)
+        secret = item.tool.secret if item.tool is not None else ()
+        call = Redactor().call(item.final, secret)
+        result = self.result_of(
+            item, kind, form.text, "allowed", error=error, value=done.value, images=form.images, late=True
+        )
+        self.state.add_late(result, f"interrupted {call} finished later: {form.text}")
+        self.recorder.late_result(item, form.text, error)
 
     def _finish(self, done: ToolDone) -> None:
         item = done.item
         self.engine.note_ran(item.decided_digest)
-        kind, content, error = self._outcome(done)
-        self.recorder.finished(item, content, error)
-        self.close(item, kind, self._notice(item) + content, "allowed", error=error, value=done.value)
+        kind, form, error = self._outcome(done)
+        self.recorder.finished(item, form.text, error)
+        text = form.text if item.edited is None else self._notice(item) + form.text
+        self.close(item, kind, text, "allowed", error=error, value=done.value, images=form.images)
+        self.report()
 
     @staticmethod
-    def _outcome(done: ToolDone) -> tuple[ToolOutcomeKind, str, BaseException | None]:
+    def _outcome(done: ToolDone) -> tuple[ToolOutcomeKind, ResultForm, BaseException | None]:
         """Return how a call ended, and what the model is told."""
         error: BaseException | None = done.error
-        content = ""
         if error is None:
             try:
-                content = result_text(done.value)
+                return ToolOutcomeKind.DONE, result_form(done.value), None
             except Exception as raised:  # noqa: BLE001 - a foreign __str__ may do anything
                 error = raised
-        if error is None:
-            kind = ToolOutcomeKind.DONE
-        elif isinstance(error, ToolInputError):
-            kind, content = ToolOutcomeKind.INPUT_ERROR, f"(input error: {error})"
-        elif isinstance(error, ToolError):
-            kind, content = ToolOutcomeKind.ERROR, str(error)
-        else:
-            kind, content = ToolOutcomeKind.ERROR, describe_error(error)
-        return kind, content, error
+        if isinstance(error, ToolInputError):
+            return ToolOutcomeKind.INPUT_ERROR, ResultForm(f"(input error: {error})"), error
+        return (
+            ToolOutcomeKind.ERROR,
+            ResultForm(str(error) if isinstance(error, ToolError) else describe_error(error)),
+            error,
+        )
 
     def _notice(self, item: CallItem) -> str:
         """Tell the model that a reviewer changed what it asked for."""
-        if item.edited is None:
-            return ""
+        assert item.edited is not None
         before, after = item.call.args, item.edited.args
         names = [
             name
@@ -262,10 +270,13 @@ class TurnSteps(Ledger):
             if item.started:
                 self.recorder.hold("lost", item, reason=INTERRUPTED)
                 self.close(item, ToolOutcomeKind.INTERRUPTED, INTERRUPTED, "allowed")
+                self.report()
             elif isinstance(error, Exception):
                 self.cancel(item, f"(aborted: {type(error).__name__})", ToolOutcomeKind.ABORTED)
             else:
                 self.cancel(item, INTERRUPTED, ToolOutcomeKind.INTERRUPTED)
+        if isinstance(error, Exception):
+            self.state.record_error(error)
         self.recorder.write()
 
 

@@ -15,8 +15,9 @@ from agentperm_nb.errors import NotFinishedError, fix_message
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text
 from agentperm_nb.running.formats import write_results
+from agentperm_nb.running.history import StoppedByPermission
+from agentperm_nb.running.outcomes import CallResult, ToolOutcome
 from agentperm_nb.running.recording import hidden_values, without
-from agentperm_nb.running.state import CallResult, StoppedByPermission, ToolOutcome
 
 if TYPE_CHECKING:
     import asyncio

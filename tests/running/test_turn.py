@@ -239,7 +239,7 @@ def test_a_stop_found_while_calls_run_cancels_only_what_has_not_started(driver: 
     assert verdicts(turn) == ["allowed", "denied", "cancelled"]
     assert turn.results[0].content == "first"
     assert counter.ran == []
-    assert len(agent.state.history) == 3
+    assert len(agent.state.results) == 3
 
 
 @both_drivers
@@ -269,7 +269,7 @@ def test_a_stop_found_beside_a_running_call_leaves_that_call_its_own_result(driv
     assert verdicts(turn) == ["allowed", "denied"]
     assert turn.results[0].content == "slow is done"
     assert counter.ran == []
-    assert len(agent.state.history) == 2
+    assert len(agent.state.results) == 2
     assert [event.kind for event in agent.audit.events(turn.results[0].call_key)].count("cancelled") == 0
 
 
@@ -660,7 +660,7 @@ async def test_cancelling_while_people_are_asked_withdraws_and_a_late_answer_is_
             group.cancel_scope.cancel()
     assert agent.pending() == ()
     assert counter.ran == []
-    assert [result.content for result in agent.state.history] == ["(interrupted by user)"] * 2
+    assert [result.content for result in agent.state.results] == ["(interrupted by user)"] * 2
     assert not the_desk.answer(waiting.requests[0].id, Answer(ApprovalDecision("allow")))
     kinds = [event.kind for event in agent.audit.events(waiting.requests[0].call_key)]
     assert kinds == ["requested", "asked", "withdrawn", "cancelled", "late"]
@@ -695,7 +695,7 @@ async def test_cancelling_while_tools_run_marks_them_lost_and_starts_nothing_mor
             await started.wait()
             group.cancel_scope.cancel()
     release.set()
-    assert [result.outcome.kind for result in agent.state.history] == ["interrupted", "interrupted"]
+    assert [result.outcome.kind for result in agent.state.results] == ["interrupted", "interrupted"]
     assert list(agent.audit.calls()["outcome"]) == ["lost", "not_run"]
     assert counter.ran == []
 
@@ -721,7 +721,7 @@ def test_an_interrupt_ends_a_blocking_turn() -> None:
         agent.use_tools(calls("act", "act"))
     assert counter.ran == []
     assert agent.pending() == ()
-    assert [result.outcome.kind for result in agent.state.history] == ["interrupted"] * 2
+    assert [result.outcome.kind for result in agent.state.results] == ["interrupted"] * 2
     assert verdicts(Agent([counter.tool], permissions=[AllowByDefault()]).use_tools(calls("act"))) == ["allowed"]
 
 
@@ -1045,7 +1045,7 @@ async def test_the_calls_of_a_state_are_run_once_by_turns_at_the_same_time() -> 
         for pending in turns:
             group.start_soon(_wait_for, pending)
     assert len(counter.ran) == 2
-    assert state.pending_calls == []
+    assert state.pending_calls == ()
 
 
 async def _wait_for(pending: Any) -> None:
@@ -1382,7 +1382,7 @@ def test_what_finishes_after_its_turn_was_interrupted_is_kept(driver: str, fails
     assert [event.kind for event in agent.audit.events(row.call_key)] == [
         "requested", "decided", "started", "lost", "late",
     ]  # fmt: skip
-    first, late = agent.state.history
+    first, late = agent.state.results
     assert (first.outcome.kind, first.late) == ("interrupted", False)
     assert (late.outcome.kind, late.content) == (("error", "too late, and wrong") if fails else ("done", "too late"))
     assert late.late

@@ -173,8 +173,8 @@ def check_refused(
     assert not rows["started"].notna().any()
     assert set(rows["verdict"]) <= {"denied", "cancelled"}
     assert rows["reason"].notna().all()
-    assert len(agent.state.history) == len(rows)
-    assert agent.state.pending_calls == []
+    assert len(agent.state.results) == len(rows)
+    assert agent.state.pending_calls == ()
     assert agent.pending() == ()
     return list(rows["reason"])
 
