@@ -79,9 +79,7 @@ class Ledger:
         self._untold: list[CallItem] = []
         stem, redactor = f"{context.run_id}/{turn}/", engine.redactor
         self.items = [
-            CallItem(
-                call, f"{stem}{position}", position, self.stand_ins.get(position) or tools.get(call.name), redactor
-            )
+            CallItem(call, f"{stem}{position}", position, self.tool_of(position, call.name), redactor)
             for position, call in enumerate(calls)
         ]
         self.in_hand: TurnInHand | None = None
