@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from statements import COLLECTED
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("shared machine", deadline=None)
@@ -24,12 +25,13 @@ def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give slow tests their 300 s, and run browser tests last.
 
     They come last because Playwright leaves an event loop running in the main thread while a browser is open, in which
     no other asynchronous test can start its own.
     """
+    config.stash[COLLECTED] = list(items)
     for item in items:
         if any(item.get_closest_marker(name) for name in _SLOW) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
