@@ -260,7 +260,8 @@ class DecideByHuman(DecidePermission):
     """Ask a person about every call that reaches it.
 
     In an agent it says ``Ask(self.question(call, tool))``: the call is then put to the person together with the others
-    of its turn. ``check`` and ``acheck``, called by hand or from a subclass through ``super()``, ask at once.
+    of its turn. ``check`` and ``acheck``, called by hand or from a subclass through ``super()``, ask at once: question
+    and raw answer are in the state's history before the answer is used.
 
     Args:
         human: Whom to ask; the agent's own human when left out.
@@ -308,9 +309,15 @@ class DecideByHuman(DecidePermission):
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask now, on this thread: "yes" allows; anything else denies and stops the turn.
 
+        Args:
+            state: The State of the run that makes the call: its human is asked, unless the permission has its own.
+            call: The call.
+            tool: The tool that would run.
+
         Raises:
             NoHumanError: There is nobody to ask.
             TypeError: The human answers only asynchronously.
+            ValueError: No agent has worked with the state yet.
         """
         if type(self).check is DecideByHuman.check and type(self).acheck is not DecideByHuman.acheck:
             return Permission.check(self, state, call, tool)  # a subclass that is asynchronous only: says so
@@ -323,7 +330,8 @@ class DecideByHuman(DecidePermission):
                     "turn = await agent.ause_tools(reply)",
                 )
             )
-        return self._verdict(human.ask(state, self.question(call, tool), Literal["yes", "no"]))
+        question = self.question(call, tool)
+        return _verdict(state, call, question, human.ask(state, question, Literal["yes", "no"]))
 
     async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Like `check`, awaited. A subclass that overrides only ``check`` is asked through it, on a worker thread."""
@@ -332,14 +340,24 @@ class DecideByHuman(DecidePermission):
         human = self._whom(state, "aask_human")
         question = self.question(call, tool)
         if callable(getattr(human, "aask", None)):
-            return self._verdict(await human.aask(state, question, Literal["yes", "no"]))
-        import anyio.to_thread
+            answer = await human.aask(state, question, Literal["yes", "no"])
+        else:
+            import anyio.to_thread
 
-        return self._verdict(
-            await anyio.to_thread.run_sync(human.ask, state, question, Literal["yes", "no"], abandon_on_cancel=True)
-        )
+            answer = await anyio.to_thread.run_sync(
+                human.ask, state, question, Literal["yes", "no"], abandon_on_cancel=True
+            )
+        return _verdict(state, call, question, answer)
 
     def _whom(self, state: Any, how: str) -> Any:
+        if not getattr(state, "linked", True):  # in whose name the question would be put, nobody could say
+            raise ValueError(
+                fix_message(
+                    f"{self!r} was asked by hand, and this State has no Agent yet",
+                    "let an agent work with the state first",
+                    "agent.use_tools(state)\nDecideByHuman().check(state, call, tool)",
+                )
+            )
         human = self.human if self.human is not None else getattr(state, "human", None)
         if human is None:
             raise NoHumanError(
@@ -351,6 +369,10 @@ class DecideByHuman(DecidePermission):
             )
         return human
 
-    @staticmethod
-    def _verdict(answer: object) -> Verdict:
-        return Allowed() if type(answer) is str and answer == "yes" else Denied(DECLINED, stop=True)
+
+def _verdict(state: Any, call: ToolCall, question: str, answer: object) -> Verdict:
+    """Record what was asked and answered, and say what the answer means."""
+    record = getattr(state, "record_exchange", None)
+    if record is not None:
+        record(question, answer, call=call)
+    return Allowed() if type(answer) is str and answer == "yes" else Denied(DECLINED, stop=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import abc
 import contextvars
-import pickle
+import gc
 import threading
 from typing import Any
 
 import anyio
 import pytest
+from turns import DRIVERS, Counter, run
 
+from agentperm_nb import Agent
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.permissions.builtin import AllowByName, AllowByReadOnly, DenyByName
 from agentperm_nb.permissions.deciding import PermissionList, adecide, decide
@@ -49,6 +51,7 @@ class _Plain(DenyPermission):
 
 
 class TestClasses:
+    @pytest.mark.states("B2")
     def test_a_permission_of_no_kind_is_refused(self) -> None:
         for cls in (Permission, made(Permission), made(Permission, check=lambda *args: None)):
             with pytest.raises(TypeError, match=f"{cls.__name__} subclasses Permission directly") as caught:
@@ -65,18 +68,21 @@ class TestClasses:
         ],
         ids=["two", "two more", "three", "built-in"],
     )
+    @pytest.mark.states("B3")
     def test_a_permission_of_several_kinds_is_refused(self, bases: tuple[Any, ...], named: str) -> None:
         with pytest.raises(TypeError, match=rf"Made subclasses more than one kind of permission \({named}\)") as caught:
             made(*bases, check=lambda *args: None)()
         assert three_parts(caught.value)
 
     @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.states("B4")
     def test_a_permission_that_cannot_decide_is_refused(self, kind: Any) -> None:
         for cls in (kind, made(kind)):
             with pytest.raises(TypeError, match=f"{cls.__name__} implements neither check nor acheck") as caught:
                 cls()
             assert three_parts(caught.value)
 
+    @pytest.mark.states("B1")
     def test_classes_are_checked_when_an_object_is_made_and_not_before(self) -> None:
         class Middle(DenyPermission):
             pass
@@ -98,13 +104,27 @@ class TestClasses:
         with pytest.raises(TypeError, match="abstract"):
             Abstract()  # type: ignore[abstract]
 
+    @pytest.mark.states("B5")
+    def test_the_kind_is_checked_first_and_whether_the_class_is_abstract_last(self) -> None:
+        hours = abc.abstractmethod(lambda self: 8)
+        with pytest.raises(TypeError, match="subclasses Permission directly"):
+            made(Permission, abc.ABC, hours=hours)()
+        with pytest.raises(TypeError, match="subclasses more than one kind"):
+            made(DenyPermission, AllowPermission, abc.ABC, hours=hours)()
+        with pytest.raises(TypeError, match="implements neither check nor acheck"):
+            made(DenyPermission, abc.ABC, hours=hours)()
+        with pytest.raises(TypeError, match="abstract"):
+            made(DenyPermission, abc.ABC, hours=hours, check=lambda *args: None)()
+
     @pytest.mark.parametrize("name", ["check", "acheck"])
+    @pytest.mark.states("B6", "X5")
     def test_a_check_that_is_none_is_refused(self, name: str) -> None:
         with pytest.raises(TypeError, match="check or acheck of Made cannot be called"):
             made(DenyPermission, **{name: None})()
         with pytest.raises(TypeError, match="cannot be called"):
             made(_Plain, **{name: None})()
 
+    @pytest.mark.states("X5")
     def test_an_asynchronous_check_and_a_synchronous_acheck_are_refused(self) -> None:
         async def later(self: Any, state: Any, call: Any, tool: Any) -> Any: ...
         def now(self: Any, state: Any, call: Any, tool: Any) -> Any: ...
@@ -117,6 +137,7 @@ class TestClasses:
         assert three_parts(caught.value)
         assert made(DenyPermission, check=now, acheck=later)()
 
+    @pytest.mark.states("B7", "B8", "B9")
     def test_a_constructor_may_take_anything_and_need_not_call_super(self) -> None:
         class Hours(DenyPermission):
             def __init__(self, first: int, *, last: int) -> None:
@@ -129,12 +150,9 @@ class TestClasses:
         assert Hours(8, last=18) != Hours(8, last=18)
         assert len({Hours(8, last=18), Hours(8, last=18)}) == 2
 
-    def test_a_permission_survives_pickling(self) -> None:
-        again = pickle.loads(pickle.dumps(_Plain()))
-        assert isinstance(again, _Plain)
-
 
 class TestAsking:
+    @pytest.mark.states("B10")
     def test_a_permission_that_is_only_asynchronous_says_so_on_a_thread(self) -> None:
         async def acheck(self: Any, state: Any, call: Any, tool: Any) -> Any:
             return Denied("no")
@@ -144,6 +162,7 @@ class TestAsking:
             permission.check(None, CALL, TOOL)
 
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    @pytest.mark.states("B11", "X3")
     def test_a_check_is_awaited_on_a_worker_thread_with_the_context_of_the_caller(self, backend: str) -> None:
         variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
         seen: list[Any] = []
@@ -164,6 +183,7 @@ class TestAsking:
         assert here is threading.current_thread()
 
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
+    @pytest.mark.states("X2")
     def test_a_stop_iteration_in_a_check_is_an_error_and_never_a_hang(self, backend: str) -> None:
         def check(self: Any, state: Any, call: Any, tool: Any) -> Any:
             return next(iter(()))
@@ -188,6 +208,7 @@ class TestAnswers:
         ],
         ids=repr,
     )
+    @pytest.mark.states("A11", "C1")
     def test_a_kind_may_say_what_is_in_its_power(self, kind: Any, value: Any) -> None:
         permissions = PermissionList([says(kind, value)])
         expected = Denied("No permission allowed this call.") if value is None else value
@@ -203,23 +224,63 @@ class TestAnswers:
         ],
         ids=repr,
     )
+    @pytest.mark.states("C2", "C3")
     def test_anything_else_is_an_error_that_names_the_permission_and_never_a_verdict(
         self, kind: Any, value: Any
     ) -> None:
         for blocking in (True, False):
             permissions = PermissionList([says(kind, value, blocking=blocking)])
-            for run in (
+            for ask in (
                 lambda listed=permissions: decide(listed, None, CALL, TOOL),
                 lambda listed=permissions: anyio.run(adecide, listed, None, CALL, TOOL),
             ):
                 with pytest.raises(TypeError) as caught:
-                    run()
+                    ask()
                 text = str(caught.value)
                 assert f"Made() returned {value!r}, and a" in text
                 assert f"{kind.__name__} may return only" in text
                 assert ("Allowed()" in text.partition("may return only")[2]) is (kind is not DenyPermission)
                 assert three_parts(caught.value)
 
+    @pytest.mark.states("C3")
+    @pytest.mark.parametrize("blocking", [True, False], ids=["worker", "inline"])
+    def test_a_coroutine_is_no_verdict_and_is_not_left_unawaited(self, blocking: bool) -> None:
+        async def later() -> Any:
+            return Allowed()
+
+        permissions = PermissionList([made(AllowPermission, check=lambda *args: later(), blocking=blocking)()])
+        with pytest.raises(
+            TypeError, match=r"Made\(\) returned <coroutine object .*an AllowPermission may return only"
+        ):
+            decide(permissions, None, CALL, TOOL)
+        with pytest.raises(
+            TypeError, match=r"Made\(\) returned <coroutine object .*an AllowPermission may return only"
+        ):
+            anyio.run(adecide, permissions, None, CALL, TOOL)
+        gc.collect()  # pytest makes an error of the warning that a coroutine was never awaited
+
+    @pytest.mark.states("C5")
+    @pytest.mark.parametrize("driver", DRIVERS)
+    def test_after_such_an_error_nothing_has_run_and_every_call_has_its_result(self, driver: str) -> None:
+        counter = Counter("t")
+        wrong = made(DecidePermission, check=lambda self, state, call, tool: True if call.args["n"] == 2 else Allowed())
+        agent = Agent([counter.tool], permissions=[wrong()])
+        calls = [tool_call("t", n=n) for n in (1, 2, 3)]
+        with pytest.raises(TypeError, match=r"Made\(\) returned True") as caught:
+            run(driver, agent, calls)
+        assert any("checking t(n=2)" in note for note in caught.value.__notes__)
+        assert counter.ran == []
+        assert not agent.state.pending_calls
+        results = [entry for entry in agent.state.history if entry.kind == "tool_result"]
+        assert sorted((result.call.args["n"], result.outcome.kind.value) for result in results) == [
+            (1, "aborted"),
+            (2, "denied"),
+            (3, "aborted"),
+        ]
+        error = next(entry for entry in agent.state.history if entry.kind == "error")
+        assert (error.call, error.error) == (calls[1], caught.value)
+
+    @pytest.mark.states("C4")
     def test_the_example_for_an_allow_never_denies(self) -> None:
         with pytest.raises(TypeError) as caught:
             decide(PermissionList([says(AllowPermission, True)]), None, CALL, TOOL)
@@ -228,6 +289,7 @@ class TestAnswers:
 
 class TestLists:
     @pytest.mark.parametrize("given", ["deny", b"deny", 5, object()], ids=["text", "bytes", "number", "object"])
+    @pytest.mark.states("F2")
     def test_permissions_are_given_as_a_list(self, given: Any) -> None:
         with pytest.raises(TypeError, match="permissions= takes a list") as caught:
             checked_permissions(given)
@@ -238,11 +300,13 @@ class TestLists:
         items = [AllowByReadOnly(), _Plain()]
         assert checked_permissions(wrap(items)) == tuple(items)
 
+    @pytest.mark.states("F2")
     def test_one_permission_may_stand_for_a_list_of_it(self) -> None:
         one = AllowByReadOnly()
         assert checked_permissions(one) == (one,)
         assert checked_permissions([]) == ()
 
+    @pytest.mark.states("F2")
     def test_a_class_and_any_other_object_in_the_list_are_refused(self) -> None:
         with pytest.raises(TypeError, match=r"AllowByReadOnly passed in permissions= .* \(it is the class\)") as caught:
             checked_permissions([AllowByReadOnly])
@@ -250,6 +314,27 @@ class TestLists:
         for item in ("deny", None, Allowed(), lambda: None):
             with pytest.raises(TypeError, match="passed in permissions= is not a Permission object"):
                 checked_permissions([item])
+
+    @pytest.mark.states("F2")
+    @pytest.mark.parametrize(
+        ("given", "problem"),
+        [
+            ("deny", "permissions= takes a list"),
+            (7, "permissions= takes a list"),
+            ([AllowByReadOnly], r"AllowByReadOnly passed in permissions= .* \(it is the class\)"),
+            ([AllowByReadOnly(), "deny"], "'deny' passed in permissions= is not a Permission object"),
+        ],
+        ids=["text", "number", "class", "text in the list"],
+    )
+    def test_an_agent_is_not_made_with_anything_else(self, given: Any, problem: str) -> None:
+        with pytest.raises(TypeError, match=problem) as caught:
+            Agent([TOOL], permissions=given)
+        assert three_parts(caught.value)
+
+    @pytest.mark.states("F2")
+    def test_an_agent_takes_one_permission_for_a_list_of_it(self) -> None:
+        one = AllowByReadOnly()
+        assert Agent([TOOL], permissions=one).permissions == (one,)
 
 
 class TestNames:

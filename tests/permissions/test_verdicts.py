@@ -24,6 +24,7 @@ class FirmlyDenied(Denied):
 ALL = [Allowed(), Denied("no"), Denied("no", stop=True), Denied(" padded "), Ask("sure?")]
 
 
+@pytest.mark.states("A1")
 def test_allowed_takes_no_arguments() -> None:
     with pytest.raises(TypeError):
         Allowed("yes")  # type: ignore[call-arg]
@@ -31,6 +32,7 @@ def test_allowed_takes_no_arguments() -> None:
         Allowed(reason="yes")  # type: ignore[call-arg]
 
 
+@pytest.mark.states("A2")
 def test_allowed_is_equal_to_every_other_allowed() -> None:
     assert Allowed() == Allowed()
     assert hash(Allowed()) == hash(Allowed())
@@ -38,6 +40,7 @@ def test_allowed_is_equal_to_every_other_allowed() -> None:
     assert Allowed()
 
 
+@pytest.mark.states("A3", "A7")
 def test_denied_takes_a_reason_and_stop_by_place_or_name() -> None:
     assert Denied("no") == Denied(reason="no") == Denied("no", False) == Denied(reason="no", stop=False)
     assert repr(Denied("no")) == "Denied(reason='no', stop=False)"
@@ -47,6 +50,7 @@ def test_denied_takes_a_reason_and_stop_by_place_or_name() -> None:
         Denied()  # type: ignore[call-arg]
 
 
+@pytest.mark.states("A4")
 def test_denials_are_equal_by_reason_and_stop() -> None:
     assert Denied("no") != Denied("no", stop=True)
     assert Denied("no") != Denied("No")
@@ -55,6 +59,7 @@ def test_denials_are_equal_by_reason_and_stop() -> None:
     assert Denied("no") != Ask("no")
 
 
+@pytest.mark.states("A4")
 def test_a_subclass_with_equal_fields_is_another_verdict() -> None:
     assert FirmlyDenied("no") != Denied("no")
     assert QuietlyAllowed() != Allowed()
@@ -64,6 +69,7 @@ def test_a_subclass_with_equal_fields_is_another_verdict() -> None:
 
 @pytest.mark.parametrize("verdict", ALL, ids=repr)
 @pytest.mark.parametrize("name", ["reason", "stop", "anything"])
+@pytest.mark.states("A5")
 def test_nothing_of_a_verdict_can_be_set_or_deleted(verdict: Verdict, name: str) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(verdict, name, "x")
@@ -73,6 +79,7 @@ def test_nothing_of_a_verdict_can_be_set_or_deleted(verdict: Verdict, name: str)
 
 @pytest.mark.parametrize("value", [None, b"no", 5, ["no"], True], ids=repr)
 @pytest.mark.parametrize("verdict", [Denied, Ask], ids=["Denied", "Ask"])
+@pytest.mark.states("A6")
 def test_a_reason_is_a_text(verdict: Callable[[Any], Verdict], value: Any) -> None:
     with pytest.raises(TypeError, match=r"takes a reason string[\s\S]*Fix: [\s\S]*Example:"):
         verdict(value)
@@ -80,17 +87,20 @@ def test_a_reason_is_a_text(verdict: Callable[[Any], Verdict], value: Any) -> No
 
 @pytest.mark.parametrize("value", ["", " ", "\n\t", "\u3000"], ids=ascii)
 @pytest.mark.parametrize("verdict", [Denied, Ask], ids=["Denied", "Ask"])
+@pytest.mark.states("A7")
 def test_a_reason_says_something(verdict: Callable[[Any], Verdict], value: str) -> None:
     with pytest.raises(ValueError, match=r"got an empty reason[\s\S]*Fix: [\s\S]*Example:"):
         verdict(value)
 
 
 @pytest.mark.parametrize("value", [1, 0, None, "yes", "", [True]], ids=repr)
+@pytest.mark.states("A8")
 def test_stop_is_true_or_false(value: Any) -> None:
     with pytest.raises(TypeError, match="stop= takes True or False"):
         Denied("no", stop=value)
 
 
+@pytest.mark.states("A9")
 def test_the_reason_is_checked_before_stop_and_its_type_before_its_words() -> None:
     with pytest.raises(TypeError, match="Denied takes a reason string"):
         Denied(None, stop=1)  # type: ignore[arg-type]
@@ -100,6 +110,7 @@ def test_the_reason_is_checked_before_stop_and_its_type_before_its_words() -> No
 
 @pytest.mark.parametrize("verdict", [*ALL, FirmlyDenied("no"), QuietlyAllowed()], ids=repr)
 @pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
+@pytest.mark.states("A10")
 def test_a_verdict_survives_pickling_and_copying(verdict: Verdict, protocol: int) -> None:
     for again in (pickle.loads(pickle.dumps(verdict, protocol)), copy.copy(verdict), copy.deepcopy(verdict)):
         assert again == verdict
