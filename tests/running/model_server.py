@@ -78,6 +78,7 @@ def check_anthropic(body: dict[str, Any]) -> None:
         assert blocks, "all messages must have non-empty content"
         assert all(block["text"].strip() for block in blocks if block["type"] == "text"), "text must be non-empty"
         assert all(block["content"] for block in answered if block.get("is_error")), "content needed if is_error"
+        assert "'image'" not in str([block for block in answered if block.get("is_error")]), "text only if is_error"
         called = [block["id"] for block in blocks if block["type"] == "tool_use"]
         assert not called or item["role"] == "assistant"
         assert not answered or item["role"] == "user"

@@ -448,28 +448,6 @@ def test_a_call_whose_output_stands_in_the_response_is_not_made_again(item: Any,
         assert len(read_reply(response(item, other)).calls) == 1
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("is_error", [True, False])
-def test_the_approval_of_a_hosted_tool_is_an_invalid_call_and_is_never_given(form: Any, is_error: bool) -> None:
-    reply = form(response(APPROVAL))
-    (call,) = read_reply(reply).calls
-    assert (call.name, dict(call.args), call.id) == ("db__drop_table", {"table": "notes"}, "mcpr_1")
-    assert "approvals of hosted MCP tools are not supported yet" in str(call.invalid)
-    written = write_results(NAME, reply, [Result(call, "not today", is_error)], with_reply=True)
-    check(NAME, written)
-    answer = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": False}
-    assert written == [APPROVAL, {**answer, "reason": "not today"}]
-
-
-@pytest.mark.parametrize("arguments", ['{"table": ', "[]", None], ids=repr)
-def test_an_approval_whose_arguments_cannot_be_read_is_refused_all_the_same(arguments: Any) -> None:
-    reply = response({**APPROVAL, "arguments": arguments})
-    (call,) = read_reply(reply).calls
-    assert dict(call.args) == {}
-    assert call.invalid is not None
-    assert write_results(NAME, reply, [Result(call)])[0]["approve"] is False
-
-
 @pytest.mark.parametrize(("namespace", "name"), [("crm", "crm.add"), ("add", "add"), ("", "add"), (None, "add")])
 def test_a_function_of_a_namespace_is_named_with_it(namespace: str | None, name: str) -> None:
     reply = response(function_call(namespace=namespace))

@@ -45,6 +45,31 @@ class Result:
     is_error: bool = False
 
 
+@dataclass(frozen=True)
+class Picture:
+    data: Any = b"\x89PNG"
+    media_type: Any = "image/png"
+
+
+@dataclass(frozen=True)
+class Shown(Result):
+    images: Any = (Picture(),)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: Any = "done"
+
+
+@dataclass(frozen=True)
+class Decided(Result):
+    """A result that says how the call was decided; left as it is, that it was allowed and done."""
+
+    verdict: Any = "allowed"
+    outcome: Any = Outcome()
+    args_run: Any = None
+
+
 def check(kind: str, items: list[dict[str, Any]]) -> None:
     """Fail unless the API of this kind takes these messages or tools."""
     ADAPTERS[kind].dump_json(ADAPTERS[kind].validate_python(items), warnings=False)

@@ -7,6 +7,9 @@
 4. Calls are kept in order, two with the same id too.
 5. A reply that no API sends (a call without a name or an id, several choices) is an error: nothing of it runs.
 6. A result is written for every call, in the order of the calls.
+7. What ran at the provider is told beside the calls. What would run there and asks first is a call like any other; it
+   is approved only by a result that says so, and refused by everything else.
+8. A conversation in no provider's form is written in each one's. A reply goes back to its own provider as it came.
 """
 
 from __future__ import annotations
@@ -16,19 +19,34 @@ from typing import Any
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats import anthropic, call_list, openai_chat, openai_responses
-from agentperm_nb.running.formats.reply import Format, Provider, Reply, ResultLike, ToolLike
+from agentperm_nb.running.formats.hosted import HostedTool
+from agentperm_nb.running.formats.reply import (
+    Format,
+    ImageLike,
+    MessageLike,
+    Provider,
+    ProviderCall,
+    Reply,
+    ResultLike,
+    ToolLike,
+)
 from agentperm_nb.running.formats.unreadable import unreadable
 
 __all__ = [
     "FORMATS",
     "PROVIDERS",
     "Format",
+    "HostedTool",
+    "ImageLike",
+    "MessageLike",
     "Provider",
+    "ProviderCall",
     "Reply",
     "ResultLike",
     "ToolLike",
     "read_reply",
     "tool_specs",
+    "write_conversation",
     "write_results",
 ]
 
@@ -45,7 +63,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def read_reply(reply: object) -> Reply:
-    """Return the calls in a provider's reply.
+    """Return the calls in a provider's reply, and what it tells of tools that run at the provider.
 
     Args:
         reply: An Anthropic ``Message``, its dict or its list of content blocks; an OpenAI ``ChatCompletion``, its
@@ -59,7 +77,9 @@ def read_reply(reply: object) -> Reply:
     for name, known in FORMATS.items():
         if known.recognises(reply):
             kept = list(reply) if isinstance(reply, list) else reply  # the list may be put to other use meanwhile
-            return Reply(name, known.read_calls(kept), kept)
+            calls = known.read_calls(kept)
+            provider_calls, stand_ins = known.read_hosted(kept)
+            return Reply(name, calls, kept, provider_calls, stand_ins)
     raise unreadable(reply)
 
 
@@ -84,7 +104,7 @@ def write_results(
     if not isinstance(format, str) or format not in FORMATS:
         raise _unknown(format, FORMATS)
     known = FORMATS[format]
-    ids = [call.id for call in known.read_calls(original)]
+    ids = known.call_ids(original)
     if [result.call.id for result in results] != ids:
         raise ValueError(
             fix_message(
@@ -94,6 +114,26 @@ def write_results(
             )
         )
     return known.write_messages(original, results, with_reply=with_reply)
+
+
+def write_conversation(format: str, messages: Iterable[MessageLike]) -> Any:
+    """Return a conversation in the form in which a provider's request takes it.
+
+    Args:
+        format: ``"anthropic"``, ``"openai-chat"`` or ``"openai-responses"``.
+        messages: The messages, oldest first.
+
+    Returns:
+        For Anthropic the pair (text for ``system=`` or None, list for ``messages=``); for OpenAI Chat Completions the
+        list for ``messages=``; for OpenAI Responses the pair (text for ``instructions=`` or None, list for ``input=``).
+
+    Raises:
+        TypeError: A message or a block is none.
+        ValueError: The format is unknown, or a result has no call before it.
+    """
+    if not isinstance(format, str) or format not in PROVIDERS:
+        raise _unknown(format, PROVIDERS)
+    return PROVIDERS[format].write_conversation(messages)
 
 
 def tool_specs(format: str, tools: Iterable[ToolLike]) -> list[dict[str, Any]]:

@@ -11,9 +11,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
+
+from agentperm_nb.json_values import FrozenDict, FrozenList
 
 __all__ = ["MAX_DEPTH", "read_json", "read_object"]
 
@@ -21,6 +23,11 @@ MAX_DEPTH = 100
 """Levels of objects and lists in the arguments: the object of the arguments itself is the first."""
 
 _SHOWN = 200
+# Types whose values are JSON, and hold no others.
+_SIMPLE = frozenset({str, int, bool, type(None)})
+_TEXT = frozenset({str})
+_OBJECTS: frozenset[object] = frozenset((dict, FrozenDict))
+_LISTS: frozenset[object] = frozenset((list, FrozenList, tuple))
 _TOO_DEEP = f"arguments are nested more than {MAX_DEPTH} levels deep"
 
 
@@ -47,6 +54,8 @@ def read_json(text: object) -> tuple[Mapping[str, Any], str | None]:
 
 def read_object(value: object) -> tuple[Mapping[str, Any], str | None]:
     """Return the arguments given as an object, and why they are not a JSON object (None when they are)."""
+    if type(value) in _OBJECTS and _is_plain(value):
+        return value, None  # type: ignore[return-value]  # a dict, by its type
     if isinstance(value, _Repeated):
         return {}, f"the argument {value.key!r} is given twice"
     if not isinstance(value, Mapping):
@@ -74,6 +83,37 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Repeated:
     raise AssertionError("a shorter dict has a repeated key")
 
 
+def _is_plain(args: Any) -> bool:
+    """Return whether these are JSON values of the plainest types: nearly all arguments are, and are read at once.
+
+    False says nothing: `_problem_in` then looks again, knows more types, and tells what is wrong and where.
+    """
+    if _TEXT.issuperset(map(type, args)) and _SIMPLE.issuperset(map(type, args.values())):
+        return True
+    # A stack of our own here too, and depth first: an object that contains itself is left at the deepest level allowed.
+    waiting: list[tuple[int, Any]] = [(1, args)]
+    while waiting:
+        level, value = waiting.pop()
+        if type(value) in _OBJECTS:
+            if not _TEXT.issuperset(map(type, value)):
+                return False
+            value = value.values()
+        for item in value:
+            kind = type(item)
+            if kind in _SIMPLE:
+                continue
+            if kind is float:
+                if not isfinite(item):
+                    return False
+            elif kind in _OBJECTS or kind in _LISTS:
+                if level == MAX_DEPTH:
+                    return False
+                waiting.append((level + 1, item))
+            else:
+                return False
+    return True
+
+
 def _problem_in(args: Mapping[Any, Any]) -> str | None:
     # A stack of our own: arguments nested too deeply are refused here and must not exhaust Python's.
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), args)]
@@ -82,7 +122,7 @@ def _problem_in(args: Mapping[Any, Any]) -> str | None:
         if value is None or isinstance(value, str | int):
             continue
         if isinstance(value, float):
-            if not math.isfinite(value):
+            if not isfinite(value):
                 return f"the argument {_place(path)} is {value}, which is not a JSON number"
         elif isinstance(value, Mapping):
             if len(path) >= MAX_DEPTH:

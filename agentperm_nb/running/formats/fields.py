@@ -33,12 +33,12 @@ def as_plain(value: Any, *, leave_out: frozenset[str] = frozenset()) -> Any:
         value: A dict, a list, or an object of a provider's package.
         leave_out: Fields of the value itself that are not copied.
     """
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, Mapping):
         return {key: as_plain(item) for key, item in value.items() if key not in leave_out}
     if isinstance(value, list | tuple):
         return [as_plain(item) for item in value]
-    if value is None or isinstance(value, str | int | float):
-        return value
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         # Warnings off: the clients build their objects without validation, so a field may have another type.

@@ -5,11 +5,14 @@
 3. A custom tool's call holds free text instead of arguments by name, so it is invalid.
 4. A reply whose finish reason is ``length`` or ``content_filter`` was cut off: its last call is invalid.
 5. Each result is one ``tool`` message. The API has no field for errors, so the text of an error begins with
-   ``Error: ``. It takes text only: for any other part of a result there is a line that says what was left out.
+   ``Error: ``. It takes text only: for any other part of a result, images too, there is a line that says what was
+   left out.
 6. The deprecated ``function_call`` is read too, and answered by one ``function`` message; its call has no id.
 7. The reply is given back without what only replies have (annotations, a parsed form, the data of audio) and without
    null fields. Fields that OpenAI does not have are kept: servers that send them (reasoning, signatures of thoughts)
    want them back.
+8. A conversation is a list of messages with all instructions first, in one system message. Nothing in this API tells of
+   tools that ran at the provider: of a search there are citations only.
 
 Limits of tool names: ``FunctionDefinition.name`` of the API reference.
 """
@@ -18,21 +21,42 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_json
+from agentperm_nb.running.formats.conversation import Said, Spoken, read_conversation
 from agentperm_nb.running.formats.fields import as_plain, field, sendable
-from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
+from agentperm_nb.running.formats.images import EncodedImage
+from agentperm_nb.running.formats.reply import (
+    MessageLike,
+    ProviderCall,
+    ResultLike,
+    ToolLike,
+    checked_tool_name,
+    cut_off,
+    named_call,
+)
 from agentperm_nb.running.formats.texts import error_text, text_parts
+from agentperm_nb.tools import Tool
 
-__all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
+__all__ = [
+    "NAME",
+    "call_ids",
+    "read_calls",
+    "read_hosted",
+    "recognises",
+    "tool_spec",
+    "write_conversation",
+    "write_messages",
+]
 
 NAME = "openai-chat"
 
 _EXAMPLE = "reply = await client.chat.completions.create(...)\nturn = await agent.ause_tools(reply)"
+_LONGEST_NAME, _LONGEST_ID = 64, 40
 _CUT = {"length", "content_filter"}
 _REPLY_ONLY = frozenset({"annotations", "parsed", "audio", "tool_calls", "function_call"})
 _CUSTOM = (
@@ -85,6 +109,19 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
+def call_ids(reply: Any) -> list[str]:
+    """Return the ids of the calls in a reply that has been read."""
+    message, _ = _message(reply)
+    if field(message, "function_call") is not None:
+        return [""]
+    return [field(call, "id") for call in _tool_calls(message)]
+
+
+def read_hosted(reply: Any) -> tuple[tuple[ProviderCall, ...], Mapping[int, Tool]]:
+    """Return nothing: no message of this API tells of tools that ran at the provider."""
+    return (), {}
+
+
 def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
     """Return one message a result, after the reply if asked for."""
     message, _ = _message(original)
@@ -97,13 +134,59 @@ def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: 
     return [sendable(item) for item in messages]
 
 
+def write_conversation(messages: Iterable[MessageLike]) -> list[dict[str, Any]]:
+    """Return what ``messages=`` of ``chat.completions.create`` takes, the instructions first.
+
+    Raises:
+        TypeError: A message or a block is none.
+        ValueError: A result has no call before it.
+    """
+    system, parts = read_conversation(messages, format=NAME, longest_id=_LONGEST_ID, longest_name=_LONGEST_NAME)
+    written: list[dict[str, Any]] = [] if system is None else [{"role": "system", "content": system}]
+    for part in parts:
+        if isinstance(part, Said):
+            written.append({"role": "user", "content": _parts(part.blocks)})
+        elif part.original is not None:
+            written += write_messages(part.original, part.results, with_reply=True)
+        elif part.blocks:
+            written += write_messages(_spoken(part), part.results, with_reply=True)
+    return [sendable(message) for message in written]
+
+
+def _spoken(part: Spoken) -> dict[str, Any]:
+    texts = [block for block in part.blocks if isinstance(block, str)]
+    calls = [
+        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.args}}
+        for block in part.blocks
+        if isinstance(block, ToolCall)
+    ]
+    message: dict[str, Any] = {"role": "assistant"}
+    if texts:
+        message["content"] = _parts(texts)
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _parts(blocks: Sequence[str | EncodedImage]) -> str | list[dict[str, Any]]:
+    first = blocks[0]
+    if len(blocks) == 1 and isinstance(first, str):
+        return first
+    return [
+        {"type": "text", "text": block}
+        if isinstance(block, str)
+        else {"type": "image_url", "image_url": {"url": block.url}}
+        for block in blocks
+    ]
+
+
 def tool_spec(tool: ToolLike) -> dict[str, Any]:
     """Return the tool as ``tools=`` of ``chat.completions.create`` takes it.
 
     Raises:
         ValueError: The API does not take its name.
     """
-    function: dict[str, Any] = {"name": checked_tool_name(tool.name, provider="OpenAI", longest=64)}
+    function: dict[str, Any] = {"name": checked_tool_name(tool.name, provider="OpenAI", longest=_LONGEST_NAME)}
     if tool.description:
         function["description"] = tool.description
     function["parameters"] = {"type": "object", **copy.deepcopy(tool.input_schema)}

@@ -7,19 +7,22 @@
    to the name is what a function has that was loaded late, and is left out.
 3. An incomplete response was cut off: its last call is invalid, and so is every call that is not complete itself. A
    response that failed, was cancelled, or has not ended yet is an error.
-4. Items of tools that ran at the provider (searches, code, images, ``mcp_call``, a shell in a container), and calls
-   whose output stands in the same response, are not calls.
+4. Items of tools that ran at the provider (searches, code, images, ``mcp_call``, a shell in a container, a program) are
+   told and are not calls; calls whose output stands in the same response are not either.
 5. What waits for the client and is no function's call is an invalid call: ``custom_tool_call`` under the tool's name,
    ``shell_call``, ``local_shell_call``, ``apply_patch_call`` and a client's ``tool_search_call`` under the name of the
    hosted tool. A ``computer_call`` is an error, since a screenshot is the only answer that the API takes; so is an item
    of an unknown type that seems to wait for an answer.
-6. An ``mcp_approval_request`` is a call named ``server__tool``, invalid for now. It is never answered by an approval.
+6. An ``mcp_approval_request`` is a call named ``server__tool``, with a `HostedTool` as its tool. It is approved when
+   its result says that it was allowed and done as it came, and refused otherwise: with its arguments edited or
+   unreadable, or under an id that another request has too.
 7. Each result is one output item of the call's kind. Functions have no field for errors, so the text of an error
    begins with ``Error: ``. A shell's goes to stderr, a patch's beside a failed status, that of an approval into the
-   reason; a search for tools finds none. Results are text: for any other part there is a line that says what was left
-   out.
+   reason; a search for tools finds none. Results are text, and a function's may have images after it; for any other
+   part there is a line that says what was left out.
 8. The reply is given back as its output items, without what only replies have and without nulls that no request takes.
    Reasoning is kept as it is. Where the API keeps the conversation itself (``previous_response_id``), leave it out.
+9. A conversation is the text for ``instructions=`` and the input items.
 
 Forms of items: ``ResponseInputParam`` of the API reference.
 """
@@ -28,20 +31,43 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.arguments import read_json, read_object
+from agentperm_nb.running.formats.conversation import Said, Spoken, read_conversation
 from agentperm_nb.running.formats.fields import as_plain, field, sendable
-from agentperm_nb.running.formats.reply import ResultLike, ToolLike, checked_tool_name, cut_off, named_call
-from agentperm_nb.running.formats.texts import error_text, plain_text
+from agentperm_nb.running.formats.images import EncodedImage, images_of
+from agentperm_nb.running.formats.openai_approvals import approval, stand_in
+from agentperm_nb.running.formats.openai_items import item_param, provider_calls_in, ran_at_provider
+from agentperm_nb.running.formats.reply import (
+    MessageLike,
+    ProviderCall,
+    ResultLike,
+    ToolLike,
+    checked_tool_name,
+    cut_off,
+    named_call,
+)
+from agentperm_nb.running.formats.texts import as_error, error_text, own_text, plain_text
+from agentperm_nb.tools import Tool
 
-__all__ = ["NAME", "read_calls", "recognises", "tool_spec", "write_messages"]
+__all__ = [
+    "NAME",
+    "call_ids",
+    "read_calls",
+    "read_hosted",
+    "recognises",
+    "tool_spec",
+    "write_conversation",
+    "write_messages",
+]
 
 NAME = "openai-responses"
 
+_LONGEST_NAME = _LONGEST_ID = 64
 _EXAMPLE = "reply = await client.responses.create(...)\nturn = await agent.ause_tools(reply)"
 _TOOLS = "reply = await client.responses.create(tools=agent.tool_specs('openai-responses'), ...)"
 
@@ -94,22 +120,12 @@ _ENDED = {
     ),
 }
 
-_REPLY_ONLY = frozenset({"created_by", "parsed_arguments", "arguments", "content"})
-# Fields that a request must have, be it as null; an object leaves out what was not sent.
-_REQUIRED = {"code_interpreter_call": ("code", "outputs"), "image_generation_call": ("result",)}
-# Fields in which a null inside means that there is nothing, and which no request takes with it.
-_SPARSE = {"file_search_call": "results", "web_search_call": "action"}
-
 _CUSTOM = (
     "this is the call of a custom tool: it holds free text, not arguments by name, so nothing can be decided about it; "
     "call a function tool instead"
 )
 _NO_FUNCTION = (
     "this is a call of the provider's own tool {name}, not of a function tool: it is not supported and did not run; "
-    "call a function tool instead"
-)
-_APPROVAL = (
-    "approvals of hosted MCP tools are not supported yet: the approval is refused and the tool does not run; "
     "call a function tool instead"
 )
 
@@ -150,12 +166,77 @@ def read_calls(reply: Any) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
+def call_ids(reply: Any) -> list[str]:
+    """Return the ids of the calls in a reply that has been read."""
+    return [_answer_id(item) for _, item in _waiting(reply)]
+
+
+def read_hosted(reply: Any) -> tuple[tuple[ProviderCall, ...], Mapping[int, Tool]]:
+    """Return the calls that ran at the provider, and the tools that stand in for those that wait for an approval."""
+    stand_ins: dict[int, Tool] = {}
+    for position, (_, item) in enumerate(_waiting(reply)):
+        if field(item, "type") == "mcp_approval_request":
+            tool, _ = stand_in(item)
+            if tool is not None:
+                stand_ins[position] = tool
+    return provider_calls_in(_items(reply)), stand_ins
+
+
 def write_messages(original: Any, results: Sequence[ResultLike], *, with_reply: bool) -> list[dict[str, Any]]:
     """Return one output item a result, after the reply's own items if asked for."""
-    written = [_item_param(item) for item in _items(original)] if with_reply else []
-    waiting = _waiting(original) if results else []
-    written += [_answer(item, result) for (_, item), result in zip(waiting, results, strict=True)]
+    written = [item_param(item) for item in _items(original)] if with_reply else []
+    if results:
+        waiting, calls = _waiting(original), read_calls(original)
+        ids = [call.id for call in calls]
+        for (_, item), call, result in zip(waiting, calls, results, strict=True):
+            if field(item, "type") == "mcp_approval_request":
+                # The API knows a request by its id alone: of two with one id, neither can be approved.
+                written.append(approval(call, result, only=ids.count(call.id) == 1))
+            else:
+                written.append(_answer(item, result))
     return [sendable(item) for item in written]
+
+
+def write_conversation(messages: Iterable[MessageLike]) -> tuple[str | None, list[dict[str, Any]]]:
+    """Return what ``instructions=`` (None without any) and ``input=`` of ``responses.create`` take.
+
+    Raises:
+        TypeError: A message or a block is none.
+        ValueError: A result has no call before it.
+    """
+    system, parts = read_conversation(messages, format=NAME, longest_id=_LONGEST_ID, longest_name=_LONGEST_NAME)
+    written: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, Said):
+            written.append({"role": "user", "content": _said(part)})
+        else:
+            original = _spoken(part) if part.original is None else part.original
+            written += write_messages(original, part.results, with_reply=True)
+    return system, [sendable(item) for item in written]
+
+
+def _spoken(part: Spoken) -> list[dict[str, Any]]:
+    return [
+        {"type": "message", "role": "assistant", "content": block}
+        if isinstance(block, str)
+        else {"type": "function_call", "call_id": block.id, "name": block.name, "arguments": block.args}
+        for block in part.blocks
+    ]
+
+
+def _said(part: Said) -> str | list[dict[str, Any]]:
+    first = part.blocks[0]
+    if len(part.blocks) == 1 and isinstance(first, str):
+        return first
+    return [_text_part(block) if isinstance(block, str) else _image_part(block) for block in part.blocks]
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _image_part(image: EncodedImage) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": image.url, "detail": "auto"}
 
 
 def tool_spec(tool: ToolLike) -> dict[str, Any]:
@@ -164,7 +245,10 @@ def tool_spec(tool: ToolLike) -> dict[str, Any]:
     Raises:
         ValueError: The API does not take its name.
     """
-    spec: dict[str, Any] = {"type": "function", "name": checked_tool_name(tool.name, provider="OpenAI", longest=64)}
+    spec: dict[str, Any] = {
+        "type": "function",
+        "name": checked_tool_name(tool.name, provider="OpenAI", longest=_LONGEST_NAME),
+    }
     if tool.description:
         spec["description"] = tool.description
     # Left out, strict means true here, unlike in Chat Completions: the API refuses schemas with optional arguments.
@@ -209,7 +293,7 @@ def _waiting(reply: Any) -> list[tuple[str, Any]]:
     for position, item in enumerate(items):
         kind, where = field(item, "type"), f"output[{position}]"
         if kind in _ANSWERS:
-            if not _ran_at_provider(item) and (_ANSWERS[kind], _answer_id(item)) not in answers:
+            if not ran_at_provider(item) and (_ANSWERS[kind], _answer_id(item)) not in answers:
                 waiting.append((where, item))
         elif kind == "computer_call":
             raise ValueError(
@@ -238,13 +322,6 @@ def _seems_to_wait(item: Any) -> bool:
     return bool(field(item, "call_id") is not None or kind.endswith("_request"))
 
 
-def _ran_at_provider(item: Any) -> bool:
-    kind = field(item, "type")
-    if kind == "tool_search_call":
-        return bool(field(item, "execution") == "server")
-    return bool(kind == "shell_call" and field(field(item, "environment"), "type") == "container_reference")
-
-
 def _answer_id(item: Any) -> Any:
     return field(item, "id" if field(item, "type") == "mcp_approval_request" else "call_id")
 
@@ -269,12 +346,13 @@ def _read_call(item: Any, where: str) -> ToolCall:
     elif kind == "custom_tool_call":
         invalid = _CUSTOM
     elif kind == "mcp_approval_request":
-        (args, _), invalid = read_json(field(item, "arguments")), _APPROVAL
+        args, invalid = read_json(field(item, "arguments"))
         server = field(item, "server_label")
         if not isinstance(server, str) or not server.strip():
             raise TypeError(_not_sent(f"the approval request at {where} has no server_label", server))
         if isinstance(name, str) and name.strip():
-            name = f"{server}__{name}"
+            _, problem = stand_in(item)
+            name, invalid = f"{server}__{name}", problem or invalid
     else:
         name, holder = _CLIENT_TOOLS[kind]
         given = field(item, holder)
@@ -287,9 +365,6 @@ def _read_call(item: Any, where: str) -> ToolCall:
 def _answer(item: Any, result: ResultLike) -> dict[str, Any]:
     kind = field(item, "type")
     answer: dict[str, Any] = {"type": _ANSWERS[kind]}
-    if kind == "mcp_approval_request":
-        # Whatever the result says: nothing here has decided about what would run there.
-        return {**answer, "approval_request_id": result.call.id, "approve": False, "reason": plain_text(result)}
     if kind == "local_shell_call":
         return {**answer, "id": result.call.id, "output": json.dumps(sendable(error_text(result)))}
     answer["call_id"] = result.call.id
@@ -300,6 +375,8 @@ def _answer(item: Any, result: ResultLike) -> dict[str, Any]:
         answer["output"] = [{"stdout": "", "stderr": plain_text(result), "outcome": outcome}]
     elif kind == "apply_patch_call":
         answer.update(status="failed", output=plain_text(result))
+    elif kind == "function_call":
+        answer["output"] = _output(result)
     else:
         answer["output"] = error_text(result)
     caller = field(item, "caller")
@@ -308,45 +385,12 @@ def _answer(item: Any, result: ResultLike) -> dict[str, Any]:
     return answer
 
 
-def _item_param(item: Any) -> dict[str, Any]:
-    kind = field(item, "type")
-    plain = as_plain(item, leave_out=_REPLY_ONLY)
-    param: dict[str, Any] = {key: value for key, value in plain.items() if value is not None}
-    for name in _REQUIRED.get(kind, ()):
-        param.setdefault(name, None)
-    if kind in _SPARSE and _SPARSE[kind] in param:
-        param[_SPARSE[kind]] = _without_nulls(param[_SPARSE[kind]])
-    if kind == "shell_call_output":
-        param["output"] = [_without(chunk, "created_by") for chunk in param.get("output", ())]
-    content, arguments = field(item, "content"), field(item, "arguments")
-    if content is not None:
-        param["content"] = [_part_param(part) for part in content] if isinstance(content, list | tuple) else content
-    if arguments is not None or kind == "function_call":
-        param["arguments"] = _arguments_param(arguments, kind)
-    return param
-
-
-def _part_param(part: Any) -> Any:
-    # A text that the client has parsed holds an object of the user's, which need not have a JSON form.
-    plain = as_plain(part, leave_out=frozenset({"parsed"}))
-    return _without(plain, "logprobs") if field(plain, "logprobs") is None else plain
-
-
-def _arguments_param(arguments: Any, kind: str) -> Any:
-    if isinstance(arguments, str):
-        return arguments
-    args, _ = read_object(arguments)
-    return as_plain(args) if kind == "tool_search_call" else json.dumps(as_plain(args))
-
-
-def _without(value: Any, name: str) -> Any:
-    return {key: item for key, item in value.items() if key != name} if isinstance(value, dict) else value
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+def _output(result: ResultLike) -> str | list[dict[str, Any]]:
+    images, lines = images_of(result)
+    text = as_error("\n".join([text for text in (own_text(result), *lines) if text]), result)
+    if not images:
+        return text
+    return [*([_text_part(text)] if text.strip() else []), *map(_image_part, images)]
 
 
 def _not_sent(problem: str, value: object) -> str:
