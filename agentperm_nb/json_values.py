@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NoReturn
 
 from agentperm_nb.errors import fix_message
@@ -85,7 +86,7 @@ def freeze(value: Any) -> Any:
 def thaw(value: Any) -> Any:
     """Return a deep copy in plain dicts and lists, which may be changed."""
     if isinstance(value, dict):
-        return {key: thaw(item) for key, item in value.items()}
+        return {key: item if type(item) is str else thaw(item) for key, item in value.items()}
     if isinstance(value, list):
         return [thaw(item) for item in value]
     return value
@@ -99,11 +100,40 @@ def canonical_json(value: Any) -> str:
         ValueError: The value holds NaN or an infinity, or contains itself.
         RecursionError: The value is nested too deeply.
     """
+    flat = _flat_json(value) if isinstance(value, dict) else None
+    if flat is not None:
+        return flat
     _check_keys(value)
     return _encode(value)
 
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_quote = json.encoder.encode_basestring_ascii
+
+
+def _flat_json(value: dict[Any, Any]) -> str | None:
+    """Return the text of a dict of plain texts, whole numbers, booleans and nulls; None for any other.
+
+    Most arguments are one, and to make an encoder takes longer than to write it.
+    """
+    parts = []
+    for key, item in value.items():
+        if type(key) is not str:
+            return None
+        kind = type(item)
+        if kind is str:
+            parts.append((key, _quote(item)))
+        elif kind is int:
+            parts.append((key, repr(item)))
+        elif item is None or kind is bool:
+            parts.append((key, _NAMED[item]))
+        else:
+            return None
+    parts.sort()
+    return f"{{{','.join([f'{_quote(key)}:{text}' for key, text in parts])}}}"
+
+
+_NAMED = {None: "null", True: "true", False: "false"}
 
 
 def _check_keys(value: Any) -> None:
@@ -112,7 +142,8 @@ def _check_keys(value: Any) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"keys must be strings, not {type(key).__name__}")
-            _check_keys(item)
+            if type(item) is not str:
+                _check_keys(item)
     elif isinstance(value, list | tuple):
         for item in value:
             _check_keys(item)
@@ -138,14 +169,20 @@ def digest(name: str, args: Mapping[str, Any]) -> str:
 
 def digest_of(name: str, args_json: str) -> str:
     """Return the digest of a call whose arguments are given as canonical JSON; see `digest`."""
-    return sha256(f"[{json.dumps(name)},{args_json}]")
+    return sha256(f"[{_quote(name)},{args_json}]")
 
 
 def sha256(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8, in hexadecimal; a lone surrogate counts as its three bytes."""
+    hashed: str = _sha256()(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashed
+
+
+@cache
+def _sha256() -> Any:
     import hashlib  # it loads OpenSSL, which whoever only imports the package does without
 
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256
 
 
 def call_text(name: str, args: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from agentperm_nb.render import MASK
 
-__all__ = ["is_secret_name", "mask_text"]
+__all__ = ["is_plain_name", "is_secret_name", "mask_text"]
 
 _WORDS = {
     "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "pw", "pin", "secret", "secrets", "token",
@@ -86,30 +86,69 @@ def _is_secret_name(name: str) -> bool:
 _known_name = lru_cache(maxsize=2048)(_is_secret_name)
 
 
+def is_plain_name(name: str) -> bool:
+    """Return whether a name can be shown as it is, and its value is not masked because of it.
+
+    False says nothing: it is then for `is_secret_name` and `mask_text` to find out.
+    """
+    if name in _plain:
+        return True
+    if len(name) > _SHORT or not name.isidentifier() or _is_secret_name(name) or mask_text(name) != name:
+        return False
+    if len(_plain) >= _MOST_CLEAN:
+        _plain.clear()
+    _plain[name] = None
+    return True
+
+
 # Each of these takes time in proportion to the text, whatever the text: no two parts of a pattern, and no two starting
-# places, may read the same long run again.
+# places, may read the same long run again. A shape is looked for only in a text that holds one of its beginnings: to
+# find that out is far quicker than to try a pattern at every place.
 _SHAPES = [
-    re.compile(
-        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
-        re.S,
+    (
+        ("-----BEGIN ",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.S,
+        ),
     ),
     *(
-        re.compile(rf"(?<![A-Za-z0-9])(?:{shape})")
-        for shape in (
-            r"(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin)[-_][-_A-Za-z0-9]{3,}",
-            r"sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,}",
-            r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|gl[a-z]{2,4}-[A-Za-z0-9_-]{16,}",
-            r"(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-            r"xox[abeoprs]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}|hooks\.slack\.com/services/[A-Za-z0-9/_-]{8,}",
-            r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}",
-            r"hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{16,}",
-            r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|whsec_[A-Za-z0-9]{16,}",
-            r"dop_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}|nvapi-[A-Za-z0-9_-]{20,}",
-            r"gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{30,}|pplx-[A-Za-z0-9]{30,}",
-            r"[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
+        (tuple(beginnings.split()), re.compile(rf"(?<![A-Za-z0-9])(?:{shape})"))
+        for beginnings, shape in (
+            (
+                "sk- sk_ pk- pk_ rk- rk_",
+                r"(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|admin)[-_][-_A-Za-z0-9]{3,}",
+            ),
+            ("sk-", r"sk-(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_-]{16,}"),
+            (
+                "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ gl",
+                r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|gl[a-z]{2,4}-[A-Za-z0-9_-]{16,}",
+            ),
+            ("AKIA ASIA AGPA AIDA AROA", r"(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+            (
+                "xox xapp- hooks.slack.com/services/",
+                r"xox[abeoprs]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{8,}|hooks\.slack\.com/services/[A-Za-z0-9/_-]{8,}",
+            ),
+            ("AIza ya29.", r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}"),
+            (
+                "hf_ npm_ pypi- dckr_pat_",
+                r"hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{16,}",
+            ),
+            ("SG. whsec_", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|whsec_[A-Za-z0-9]{16,}"),
+            (
+                "dop_v1_ shpat_ shpca_ shppa_ shpss_ dapi nvapi-",
+                r"dop_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}|nvapi-[A-Za-z0-9_-]{20,}",
+            ),
+            (
+                "gsk_ xai- r8_ pplx-",
+                r"gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{30,}|pplx-[A-Za-z0-9]{30,}",
+            ),
         )
     ),
 ]
+_BEGINNINGS = [(beginning, place) for place, (beginnings, _) in enumerate(_SHAPES) for beginning in beginnings]
+_COLON_RUN = re.compile(r":[A-Za-z0-9_-]{35}")
+_NUMBERED = re.compile(r"(?<![A-Za-z0-9])[0-9]{8,10}:[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")
 _DOTTED = re.compile(r"(?<![\w.-])[\w-]*+\.[\w.-]++", re.A)  # runs that may hold a JWT or a JWE
 _JWT_START = re.compile(r"\beyJ[A-Za-z0-9_-]{8}")
 _BEARER = re.compile(r"(?i)\b(bearer|basic|token|digest)(\s{1,8})([A-Za-z0-9._~+/=-]{6,})")
@@ -135,9 +174,18 @@ _WORD_BEFORE = re.compile(r"([A-Za-z0-9]+)[ \t]\Z")
 _SHORT, _MOST_CLEAN = 64, 4096
 _clean: dict[str, None] = {}
 """Short texts that were found to hold nothing; a text that holds a secret is never kept."""
+_plain: dict[str, None] = {}
+"""Names that were found to be no secret's, and to hold none."""
 # Numbers and dates, and short words: every shape above has a letter and more characters, or a mark that is not here.
 _HARMLESS_TEXT = re.compile(r"[0-9 ./,+-]*|[A-Za-z0-9]{0,15}")
 _SIGNED = {"sig", "signature", "key"}  # secret as parameters of a URL, ordinary words elsewhere
+# One of these stands in every secret name in ASCII, once it is written in small letters without separators.
+_IN_NAMES = (
+    "pass", "pw", "pin", "secret", "token", "auth", "cred", "key", "jwt", "bearer", "cookie", "otp", "cvv", "cvc",
+    "ssn", "conn", "sess", "srf", "mnemonic", "phrase", "contrasena", "senha", "kennwort", "code", "github", "gitlab",
+    "azure", "sig",
+)  # fmt: skip
+_NO_SEPARATORS = str.maketrans("", "", "_.-")
 
 
 def mask_text(text: str, *, secret: Iterable[str] = ()) -> str:
@@ -157,15 +205,44 @@ def mask_text(text: str, *, secret: Iterable[str] = ()) -> str:
     return masked
 
 
-def _masked(text: str, secret: frozenset[str]) -> str:
-    for shape in _SHAPES:
-        text = shape.sub(MASK, text)
-    text = _DOTTED.sub(_mask_jwt, text)
-    text = _HEADER.sub(rf"\1{MASK}", text)
-    text = _QUOTED_HEADER.sub(rf"\1{MASK}", text)
-    text = _URL_USER.sub(rf"\1:{MASK}@", text)
-    text = _BEARER.sub(_mask_bearer, text)
-    return _mask_named(text, secret)
+def _masked(text: str, secret: frozenset[str], *, thorough: bool = False) -> str:
+    """Mask a text; `thorough` tries every pattern, without looking first for what a match of it needs.
+
+    What stands in place of a secret makes no new match, so it is enough to look at the text as it came.
+    """
+    ascii_only = text.isascii()  # other letters have capitals, and equals, that are not known here
+    small = text.lower() if ascii_only else text
+    for place in range(len(_SHAPES)) if thorough else sorted({at for begin, at in _BEGINNINGS if begin in text}):
+        text = _SHAPES[place][1].sub(MASK, text)
+    colon = ":" in small
+    if thorough or (colon and _COLON_RUN.search(text) is not None):
+        text = _NUMBERED.sub(MASK, text)
+    if thorough or "eyJ" in text:
+        text = _DOTTED.sub(_mask_jwt, text)
+    if thorough or (colon and (not ascii_only or "authorization" in small or "cookie" in small)):
+        text = _HEADER.sub(rf"\1{MASK}", text)
+        text = _QUOTED_HEADER.sub(rf"\1{MASK}", text)
+    if thorough or "://" in text:
+        text = _URL_USER.sub(rf"\1:{MASK}@", text)
+    if thorough or not ascii_only or _any_in(small, ("token", "bearer", "basic", "digest")):
+        text = _BEARER.sub(_mask_bearer, text)
+    if thorough or ((colon or "=" in small or "-" in small) and _may_name(small, secret, ascii_only)):
+        text = _mask_named(text, secret)
+    return text
+
+
+def _may_name(small: str, secret: frozenset[str], ascii_only: bool) -> bool:
+    """Return whether a secret name may stand in a text, which is given in small letters where it is ASCII."""
+    if not ascii_only or any(name.lower() in small for name in secret):
+        return True
+    return _any_in(small.translate(_NO_SEPARATORS), _IN_NAMES)
+
+
+def _any_in(text: str, parts: tuple[str, ...]) -> bool:
+    for part in parts:  # noqa: SIM110 - any() of a generator takes twice as long
+        if part in text:
+            return True
+    return False
 
 
 def _mask_jwt(match: re.Match[str]) -> str:
@@ -214,6 +291,8 @@ def _names_secret(text: str, match: re.Match[str], secret: frozenset[str]) -> bo
         return True
     if start and text[start - 1] in "?&" and between == "=":
         return name.lower() in _SIGNED
+    if not start or text[start - 1] not in " \t":
+        return False
     before = _WORD_BEFORE.search(text, max(0, start - 24), start)  # "API key: …"
     return before is not None and is_secret_name(f"{before[1]}_{name}") and not is_secret_name(before[1])
 

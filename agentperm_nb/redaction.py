@@ -26,6 +26,7 @@ from agentperm_nb.render import MASK
 __all__ = ["Redactor"]
 
 _MOST_LEVELS = 100  # what is nested deeper is masked whole
+_NOTHING: frozenset[str] = frozenset()
 
 
 class _Call(Protocol):
@@ -48,9 +49,9 @@ class Redactor:
     """
 
     def __init__(self, rules: Iterable[Callable[[str], str]] = ()) -> None:
-        from agentperm_nb.masking import is_secret_name, mask_text
+        from agentperm_nb.masking import is_plain_name, is_secret_name, mask_text
 
-        self._is_secret_name, self._mask_text = is_secret_name, mask_text
+        self._is_plain_name, self._is_secret_name, self._mask_text = is_plain_name, is_secret_name, mask_text
         self._rules = _checked_rules(rules)
 
     def is_secret_name(self, name: str) -> bool:
@@ -59,10 +60,10 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return `text` with secrets masked, also in JSON inside it."""
-        return self._text(text, frozenset(), 0)
+        return self._text(text, _NOTHING, 0)
 
     def _text(self, text: str, secret: frozenset[str], depth: int) -> str:
-        inner = _json_container(text)
+        inner = _json_container(text) if "{" in text or "[" in text else None
         if inner is not None:
             masked = self._value(inner, secret, depth)
             text = text if same_json(masked, inner) else json.dumps(masked, ensure_ascii=False)
@@ -87,7 +88,7 @@ class Redactor:
             value: Anything; what is not JSON becomes its masked ``repr``.
             secret: Names whose values are masked whole, at any depth.
         """
-        return self._value(value, frozenset(secret), 0)
+        return self._value(value, frozenset(secret) if secret else _NOTHING, 0)
 
     def call(self, call: _Call, secret: Iterable[str] = ()) -> str:
         """Return a call as text, ``name(key=value, …)``, with secrets masked."""
@@ -104,8 +105,11 @@ class Redactor:
             masked: dict[str, Any] = {}
             same = type(value) is FrozenDict  # what cannot change, and has nothing to hide, need not be copied
             for key, item in value.items():
-                hide = isinstance(key, str) and item is not None and (key in secret or self._is_secret_name(key))
-                shown = self._key(key)
+                if type(key) is str and not self._rules and self._is_plain_name(key):
+                    hide, shown = key in secret and item is not None, key
+                else:
+                    hide = isinstance(key, str) and item is not None and (key in secret or self._is_secret_name(key))
+                    shown = self._key(key)
                 if shown in masked:  # two names that look alike once masked: neither value may vanish
                     shown = next(name for n in itertools.count(2) if (name := f"{shown} #{n}") not in masked)
                 masked[shown] = new = MASK if hide else self._value(item, secret, depth + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import operator
 import pickle
 from collections import OrderedDict
@@ -241,6 +242,12 @@ def test_the_digest_does_not_depend_on_the_order_of_keys(args: dict[str, Any], r
     other = shuffled(args)
     assert digest("t", args) == digest("t", other) == digest("t", freeze(other))
     assert same_json(args, other)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON | st.text(), max_size=5))
+def test_the_canonical_text_is_what_a_json_encoder_writes(args: dict[str, Any]) -> None:
+    written = json.dumps(args, sort_keys=True, separators=(",", ":"))
+    assert canonical_json(args) == written == canonical_json(freeze(args))
 
 
 def test_the_order_of_a_list_counts() -> None:

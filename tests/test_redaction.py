@@ -422,11 +422,61 @@ _PIECES = st.sampled_from(
 )
 
 
-@given(st.lists(_PIECES, max_size=8).map("".join) | st.text(max_size=20))
-def test_the_quick_look_at_short_texts_misses_nothing(text: str) -> None:
-    thorough = masking._masked(text, frozenset())
-    assert mask_text(text) == thorough
-    assert mask_text(text) == thorough  # the second time, from what is known
+_RUNS = st.sampled_from(
+    [
+        *(beginning for beginning, _ in masking._BEGINNINGS),
+        *("sk-live-", "rk_test_", "glpat-", "xoxb-", "eyJhbGciOi.", "12345678:", "Authorization: ", "'Cookie: "),
+        *("://ann:", "@", "Digest ", "BASIC ", "--Client-Secret ", "pass.word=", "API key: ", "?sig=", "&key=", "x1"),
+        *("AB12", "abcdef0123456789", "ABCDEFGH12345678", "a1-b2_c3" * 5, " ", "\n", "ı", "K", "ſ", "İ"),
+    ]
+)
+
+
+@given(
+    st.lists(_PIECES, max_size=8).map("".join) | st.lists(_RUNS, max_size=6).map("".join) | st.text(max_size=20),
+    st.sampled_from([frozenset(), frozenset({"body"}), frozenset({"x1"})]),
+)
+def test_the_quick_look_at_a_text_misses_nothing(text: str, secret: frozenset[str]) -> None:
+    thorough = masking._masked(text, secret, thorough=True)
+    assert mask_text(text, secret=secret) == thorough
+    assert mask_text(text, secret=secret) == thorough  # the second time, from what is known
+
+
+_WORDS_OF_NAMES = st.sampled_from(
+    sorted({word for word in masking._WORDS if word.isascii()} | {word for pair in masking._PAIRS for word in pair})
+)
+
+
+@given(
+    st.lists(_WORDS_OF_NAMES | st.text("abxyz1", max_size=2), min_size=1, max_size=4),
+    st.sampled_from(["", "_", "-", ".", "_.-"]),
+    st.sampled_from([str.lower, str.upper, str.title]),
+)
+def test_the_quick_look_knows_a_part_of_every_secret_name(
+    words: list[str], separator: str, case: Callable[[str], str]
+) -> None:
+    name = separator.join(case(word) for word in words)
+    if is_secret_name(name):
+        assert masking._may_name(name.lower(), frozenset(), ascii_only=True)
+
+
+@pytest.mark.parametrize("name", [name for name in SECRET_NAMES if name.isascii()])
+def test_the_quick_look_lets_each_known_name_be_looked_for(name: str) -> None:
+    assert masking._may_name(name.lower(), frozenset(), ascii_only=True)
+    assert mask_text(f"{name}=hunter2Zq") == f"{name}={MASK}"
+
+
+@pytest.mark.parametrize("name", ["path", "n", "sk_live_abcdef123", "password", "ключ", "a" * 100, "a b", ""])
+def test_a_name_is_plain_only_when_it_can_be_shown_and_its_value_too(name: str) -> None:
+    for _ in range(2):  # the second time, from what is known
+        plain = masking.is_plain_name(name)
+        assert plain == (name in ("path", "n", "ключ"))
+    assert Redactor([lambda text: text.replace("path", "p")]).value({"path": "a path"}) == {"p": "a p"}
+
+
+@given(st.dictionaries(_RUNS | _PIECES, _RUNS | st.integers() | st.none(), max_size=4))
+def test_frozen_arguments_are_masked_like_a_plain_dict(args: dict[str, Any]) -> None:
+    assert Redactor().value(freeze(args)) == Redactor().value(args)
 
 
 def test_a_text_that_holds_a_secret_is_not_kept() -> None:

@@ -56,31 +56,34 @@ class MemoryStore:
         self.capacity = capacity
         self.dropped = 0
         self._lock = threading.Lock()
-        self._rows: dict[str, Row] = {}
-        self._by_call: dict[str, list[Event]] = {}
+        self._of_calls: dict[str, list[Event]] = {}
+        self._of_no_call: list[Event] = []
+        self._rows: dict[str, tuple[int, Row]] = {}
+        """Row of a call, and from how many of its events it was made: rows are made when they are read."""
         self._forgotten: dict[str, None] = {}
         self._next = 1
 
     def __repr__(self) -> str:
         lost = f", {self.dropped} oldest dropped" if self.dropped else ""
-        return f"MemoryStore({len(self._rows)} of at most {self.capacity} calls{lost})"
+        return f"MemoryStore({len(self._of_calls)} of at most {self.capacity} calls{lost})"
 
     def append(self, events: Iterable[Event]) -> None:
         """Number and keep events."""
         first_drop = False
         with self._lock:
             for event in events:
-                if event.call_key in self._forgotten:
+                key = event.call_key
+                kept = self._of_calls.get(key) if key else self._of_no_call
+                if kept is None and key in self._forgotten:
                     continue  # the end of a call whose beginning was dropped would make half a row
                 event.seq = self._next
                 self._next += 1
-                if event.call_key and event.call_key not in self._rows and event.kind != "requested":
-                    continue  # its call has been dropped: half a row would tell nothing
-                self._by_call.setdefault(event.call_key, []).append(event)
-                row = project(self._rows.get(event.call_key), event)
-                if row is not None and event.call_key not in self._rows:
+                if kept is None:
+                    if event.kind != "requested":
+                        continue  # its call has been dropped: half a row would tell nothing
                     first_drop = self._make_room() or first_drop
-                    self._rows[event.call_key] = row
+                    kept = self._of_calls[key] = []
+                kept.append(event)
         if first_drop:
             warnings.warn(
                 f"the log in memory is full: it keeps the newest {self.capacity} calls and drops older ones",
@@ -92,23 +95,35 @@ class MemoryStore:
         """Return the events, oldest first, of one call or of all."""
         with self._lock:
             if call_key is not None:
-                return [_copy(event) for event in self._by_call.get(call_key, ())]
-            kept = (_copy(event) for events in self._by_call.values() for event in events)
+                of_one = self._of_calls.get(call_key, ()) if call_key else self._of_no_call
+                return [_copy(event) for event in of_one]
+            kept = (_copy(event) for events in (self._of_no_call, *self._of_calls.values()) for event in events)
             return sorted(kept, key=lambda event: event.seq)
 
     def rows(self, where: Callable[[Row], bool] | None = None) -> list[Row]:
         """Return copies of the rows in order of their first event."""
         with self._lock:
-            chosen = [row for row in self._rows.values() if where is None or where(row)]
+            chosen = [row for row in map(self._row, self._of_calls) if where is None or where(row)]
             return [{**row, "args": freeze(row["args"]), "args_run": freeze(row["args_run"])} for row in chosen]
+
+    def _row(self, key: str) -> Row:
+        """Return the row of a call, after its latest event."""
+        events = self._of_calls[key]
+        made_from, row = self._rows.get(key, (0, None))
+        for event in events[made_from:]:
+            row = project(row, event)
+        assert row is not None  # every event that is kept here is about a call
+        if made_from < len(events):
+            self._rows[key] = (len(events), row)
+        return row
 
     def _make_room(self) -> bool:
         """Drop the oldest call when full; return whether this was the first time."""
-        if len(self._rows) < self.capacity:
+        if len(self._of_calls) < self.capacity:
             return False
-        oldest = next(iter(self._rows))
-        del self._rows[oldest]
-        self._by_call.pop(oldest, None)
+        oldest = next(iter(self._of_calls))
+        del self._of_calls[oldest]
+        self._rows.pop(oldest, None)
         self._forgotten[oldest] = None
         if len(self._forgotten) > self.capacity:
             del self._forgotten[next(iter(self._forgotten))]

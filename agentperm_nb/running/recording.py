@@ -48,16 +48,15 @@ class Recorder:
         self._store.append([self._event(kind, item, answer, data)])
 
     def _event(self, kind: EventKind, item: CallItem | None, answer: Answer | None, data: dict[str, Any]) -> Event:
-        event = Event(kind, datetime.now(UTC), *self._same)
-        event.turn, event.data = self._turn, data
-        if item is not None:
-            event.call_key, event.position = item.call_key, item.position
-            event.call_id, event.args_digest = item.call.id, item.digest
-            if item.hidden:
-                event.data = without(data, item.hidden)
-        if answer is not None:
-            event.approver, event.approver_from = answer.approver, answer.approver_from
-        return event
+        approver, approver_from = (None, None) if answer is None else (answer.approver, answer.approver_from)
+        now, turn = datetime.now(UTC), self._turn
+        if item is None:
+            return Event(kind, now, *self._same, "", turn, None, "", "", approver, approver_from, data)
+        hidden = item.hidden
+        return Event(
+            kind, now, *self._same, item.call_key, turn, item.position, item.call.id, item.digest, approver,
+            approver_from, without(data, hidden) if hidden else data,
+        )  # fmt: skip
 
     def write(self) -> None:
         """Append what is held."""

@@ -119,6 +119,14 @@ def test_a_row_can_be_made_again_from_its_events(history: list[tuple[str, str]])
     assert {row["call_key"] for row in store.rows()} == {key for key, _ in history if key}
 
 
+def test_a_row_that_was_read_goes_on_with_the_events_that_come_later() -> None:
+    store, past = MemoryStore(), life()
+    for each in past:
+        store.append([each])
+        assert store.rows() == [rebuilt(store.events("run_1/1/0"))]
+    assert store.rows()[0]["outcome"] == "ran"
+
+
 def test_an_event_about_no_call_makes_no_row() -> None:
     store = MemoryStore()
     store.append([event("policy", "")])
@@ -177,6 +185,18 @@ def test_a_full_log_keeps_the_newest_calls_and_warns_once() -> None:
     assert {each.call_key for each in store.events()} == {"d", "e"}
     assert store.dropped == 3
     assert repr(store) == "MemoryStore(2 of at most 2 calls, 3 oldest dropped)"
+
+
+def test_a_full_log_drops_the_oldest_call_whether_its_row_was_read_or_not() -> None:
+    for read in (False, True):
+        store = MemoryStore(capacity=1)
+        store.append([event("policy", ""), *life("a")])
+        if read:
+            assert [row["call_key"] for row in store.rows()] == ["a"]
+        with pytest.warns(UserWarning, match="full"):
+            store.append(life("b"))
+        assert [row["call_key"] for row in store.rows()] == ["b"]
+        assert [each.call_key for each in store.events()] == ["", *["b"] * len(LIFE)]
 
 
 def test_events_about_no_call_are_never_dropped() -> None:
