@@ -74,9 +74,20 @@ class _ByName:
     @patterns.setter
     def patterns(self, patterns: object) -> None:
         self._patterns = _checked_patterns(type(self).__name__, patterns)
+        self._compile()
+
+    def _compile(self) -> None:
         self._match = _matcher(self._patterns)
         self._match_folded = _matcher(map(_fold, self._patterns)) if self._folded else None
         _changed()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process may have another Python, with other expressions for the patterns.
+        return {key: value for key, value in vars(self).items() if key not in ("_match", "_match_folded")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
 
     def _matches(self, name: str) -> bool:
         # Exactly, too: folding makes two letters of some, and "?" stands for one.

@@ -103,6 +103,10 @@ class PermissionList:
             decision = Decision(verdict, called, permission.kind, permission) if verdict is not None else None
         return Plan(change, tuple(entries), decision)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The plans stay behind: their numbers mean nothing in another process.
+        return {**vars(self), "_plans": {}}
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in the order of asking."""

@@ -4,6 +4,7 @@
    also ask. What a permission returns is checked against its kind each time.
 2. A permission overrides ``check`` (called on a thread) or ``acheck`` (awaited on the event loop), or both.
 3. A class is checked when it is instantiated, so abstract classes in between are fine.
+4. Permissions pickle; one that cannot says what is in the way (`permissions.pickling`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, ClassVar
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.pickling import Pickled
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.tools import Tool
 
@@ -38,7 +40,7 @@ class NoWeekends(DenyPermission):
 """
 
 
-class Permission:
+class Permission(Pickled):
     """Base of the three kinds; subclass one of them.
 
     Raises:

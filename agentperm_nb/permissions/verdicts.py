@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.pickling import Pickled
 
 __all__ = ["Allowed", "Ask", "Denied", "Verdict", "checked_reason"]
 
 
-class Verdict:
+class Verdict(Pickled):
     """Base of `Allowed`, `Denied` and `Ask`."""
 
     __slots__ = ()
