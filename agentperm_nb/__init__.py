@@ -38,10 +38,30 @@ from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.results import Image
 from agentperm_nb.running.agent import Agent
-from agentperm_nb.running.history import StoppedByPermission
+from agentperm_nb.running.formats.reply import ProviderCall
+from agentperm_nb.running.history import (
+    ErrorEntry,
+    Exchange,
+    ExchangeEntry,
+    ExtraDataEntry,
+    MessageEntry,
+    RunStartEntry,
+    StateSnapshot,
+    StopEntry,
+    StoppedByFinish,
+    StoppedByLimit,
+    StoppedByPermission,
+    StoppedByUntil,
+)
+from agentperm_nb.running.loops import Loop, adefault_loop, default_loop, loop, waiting_for_user
+from agentperm_nb.running.messages import Message, TextBlock, ToolResultBlock
+from agentperm_nb.running.models import AnthropicModel, OpenAIModel, OpenAIResponsesModel, ToolSpec
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.state import State
+from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 from agentperm_nb.tools import Tool, tool
 
@@ -52,11 +72,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentPermError",
+    "AgentTool",
     "AllowByDefault",
     "AllowByName",
     "AllowByReadOnly",
     "AllowPermission",
     "Allowed",
+    "AnthropicModel",
     "ApprovalDecision",
     "ApprovalRequest",
     "Approver",
@@ -69,43 +91,68 @@ __all__ = [
     "DenyByName",
     "DenyPermission",
     "EditError",
+    "ErrorEntry",
+    "Exchange",
+    "ExchangeEntry",
     "Explanation",
+    "ExtraDataEntry",
     "HandlerApprover",
     "Hints",
     "Human",
     "HumanApprover",
+    "Image",
     "Log",
+    "Loop",
     "MCPTool",
     "MemoryStore",
+    "Message",
+    "MessageEntry",
     "NoHumanError",
     "NobodyApprover",
     "NotFinishedError",
     "NotebookHuman",
+    "OpenAIModel",
+    "OpenAIResponsesModel",
     "PendingTurn",
     "Permission",
     "PermissionResult",
     "PermissionWarning",
+    "ProviderCall",
     "Redactor",
+    "Reporter",
     "RunContext",
+    "RunStartEntry",
     "Scope",
     "State",
+    "StateSnapshot",
+    "StopEntry",
+    "StoppedByFinish",
+    "StoppedByLimit",
     "StoppedByPermission",
+    "StoppedByUntil",
     "TextApprover",
+    "TextBlock",
     "Tool",
     "ToolCall",
     "ToolError",
     "ToolInputError",
     "ToolOutcome",
     "ToolOutcomeKind",
+    "ToolResultBlock",
+    "ToolSpec",
     "Turn",
     "TurnTask",
     "Verdict",
+    "adefault_loop",
+    "default_loop",
     "format_call",
     "get_run_context",
+    "loop",
     "mcp_tools",
     "parse_answer",
     "thaw",
     "tool",
+    "waiting_for_user",
 ]
 
 __version__ = "0.1.0"

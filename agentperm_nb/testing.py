@@ -1,12 +1,13 @@
 """Public doubles for tests of permissions, agents and loops.
 
-`FakeHuman` answers from a list and keeps the questions; `tool_call` makes a call; `Recording` wraps a permission and
-keeps what it was asked.
+`FakeHuman` answers from a list and keeps the questions; `ScriptedModel` replies from a list and keeps what it was told;
+`tool_call` makes a call; `Recording` wraps a permission and keeps what it was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
@@ -14,9 +15,11 @@ from agentperm_nb.context import new_id
 from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.permissions.kinds import DecidePermission, Permission
 from agentperm_nb.permissions.verdicts import Verdict
+from agentperm_nb.running.messages import Message
+from agentperm_nb.running.models import ToolSpec
 from agentperm_nb.tools import Tool
 
-__all__ = ["FakeHuman", "Recording", "tool_call"]
+__all__ = ["FakeHuman", "Recording", "ScriptedModel", "tool_call"]
 
 
 def tool_call(name: str, /, **args: Any) -> ToolCall:
@@ -56,6 +59,46 @@ class FakeHuman(Human):
     async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
         """Return the next answer that fits; see `ask`."""
         return self.ask(state, prompt, returns)
+
+
+class ScriptedModel:
+    """Replies from a list, without a network.
+
+    Args:
+        replies: The replies, in order: a text, a `ToolCall`, a list of texts and calls, a `Message`, a provider's reply;
+            an exception is raised; a function is called with (messages, tools) and what it returns is the reply.
+        name: What its repr says.
+    """
+
+    def __init__(self, replies: Iterable[Any], *, name: str = "scripted") -> None:
+        self._replies = list(replies)
+        self._lock = threading.Lock()
+        self.name = name
+        self.requests: list[tuple[tuple[Message, ...], tuple[ToolSpec, ...]]] = []
+        """What it was told each time: the messages and the tools."""
+
+    def __repr__(self) -> str:
+        return f"ScriptedModel({self.name!r}, {self.remaining} left)"
+
+    @property
+    def remaining(self) -> int:
+        """How many replies are left."""
+        return len(self._replies)
+
+    def __call__(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Any:
+        """Return the next reply.
+
+        Raises:
+            RuntimeError: There is none left.
+        """
+        with self._lock:
+            self.requests.append((tuple(messages), tuple(tools)))
+            if not self._replies:
+                raise RuntimeError(f"{self!r} was asked {len(self.requests)} times and has no reply left")
+            reply = self._replies.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply(messages, tools) if callable(reply) else reply
 
 
 class Recording(DecidePermission):

@@ -37,10 +37,10 @@ class Log:
     def __bool__(self) -> bool:
         return True  # an empty log is a log
 
-    def next_turn(self, run: str) -> int:
+    def next_turn(self, run: str, *, at_least: int = 1) -> int:
         """Return the number of the next turn of a run, from 1: no two turns in one log share run and number."""
         with self._lock:
-            number = self._turns[run] = self._turns.get(run, 0) + 1
+            number = self._turns[run] = max(self._turns.get(run, 0) + 1, at_least)
             return number
 
     def calls(self) -> pd.DataFrame:

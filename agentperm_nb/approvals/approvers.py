@@ -10,17 +10,21 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.context import who
 from agentperm_nb.errors import ToolError, fix_message
 from agentperm_nb.human import is_human
 from agentperm_nb.permissions.builtin import DECLINED
 
 __all__ = ["HandlerApprover", "HumanApprover", "NobodyApprover", "as_approver", "checked_handler"]
 
+_YES_NO = Literal["yes", "no"]
 _HANDLER = """
 async def handler(request):
     return request.call.name.startswith('draft_')
@@ -109,26 +113,69 @@ class HumanApprover:
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
         """Ask in request order; end after a refusal. A ToolError that the Human raises denies that one call."""
-        import anyio.to_thread
-
-        yes_no = Literal["yes", "no"]
         for request in requests:
             prompt = request.prompt or request.question
             try:
                 if callable(getattr(self.human, "aask", None)):
-                    answer = await self.human.aask(request.state, prompt, yes_no)
+                    answer = await self.human.aask(request.state, prompt, _YES_NO)
                 else:
-                    answer = await anyio.to_thread.run_sync(
-                        self.human.ask, request.state, prompt, yes_no, abandon_on_cancel=True
-                    )
+                    answer = await _asked_on_worker(self.human, request, prompt)
             except ToolError as error:
                 yield request.id, ApprovalDecision("deny", reason=str(error))
                 continue
-            if type(answer) is str and answer == "yes":
-                yield request.id, ApprovalDecision("allow")
-            else:
-                yield request.id, ApprovalDecision("deny", reason=DECLINED, stop=True)
+            _note(request, prompt, answer)
+            decision = _decision(answer)
+            yield request.id, decision
+            if decision.stop:
                 return
+
+
+async def _asked_on_worker(human: Any, request: ApprovalRequest, prompt: str) -> Any:
+    """Ask on a worker thread; an answer that comes when nobody waits for it any more is handed over as a late one."""
+    import anyio.to_thread
+
+    lock, answers, gone = threading.Lock(), list[Any](), list[bool]()
+
+    def hand_over() -> None:
+        name, source = who()
+        answer = Answer(_decision(answers[0]), "human", approver=name, approver_from=source, via=repr(human))
+        _note(request, prompt, answers[0])
+        the_desk.answer(request.id, answer)
+
+    def ask() -> None:
+        try:
+            answer = human.ask(request.state, prompt, _YES_NO)
+        except StopIteration as error:  # a future cannot carry it
+            raise RuntimeError(f"{type(human).__name__} raised StopIteration") from error
+        with lock:
+            answers.append(answer)
+            late = bool(gone)
+        if late:
+            hand_over()
+
+    try:
+        await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+    except anyio.get_cancelled_exc_class():
+        with lock:
+            gone.append(True)
+            late = bool(answers)
+        if late:
+            hand_over()
+        raise
+    return answers[0]
+
+
+def _note(request: ApprovalRequest, prompt: str, answer: object) -> None:
+    record = getattr(request.state, "record_exchange", None)
+    if callable(record):
+        record(prompt, answer, call_key=request.call_key)
+
+
+def _decision(answer: object) -> ApprovalDecision:
+    """Return what an answer means: only the text "yes" allows."""
+    if type(answer) is str and answer == "yes":
+        return ApprovalDecision("allow")
+    return ApprovalDecision("deny", reason=DECLINED, stop=True)
 
 
 class NobodyApprover:

@@ -220,6 +220,10 @@ class _Asking:
         if decision.edited_args is not None and not same_json(decision.edited_args, item.call.args):
             item.edited = item.call.with_args(decision.edited_args)
         self.recorder.answered(item, answer)
+        if item.request is not None and answer.answered_by == "human":
+            approver = self.given.get(item.request.id)
+            if not isinstance(approver, HumanApprover):  # which has noted the person's own words
+                self.turn.state.record_exchange(item.request.prompt, decision.action, call_key=item.call_key)
         if decision.allows:
             if item.edited is not None and not (yield from self._edit_may_run(item)):
                 return

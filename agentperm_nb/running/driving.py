@@ -12,14 +12,24 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Generator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.effects import Effect, Message, Review, ReviewAnswer, ReviewEnded
 
-__all__ = ["TICK", "Steps", "StepsInHand", "as_exception", "being_cancelled", "loop_thread", "review_requests"]
+__all__ = [
+    "TICK",
+    "Steps",
+    "StepsInHand",
+    "as_exception",
+    "being_cancelled",
+    "loop_thread",
+    "on_loop_thread",
+    "review_requests",
+]
 
 T = TypeVar("T")
 Steps = Callable[[Callable[[Message], None]], Generator[Effect, Any, T]]
@@ -30,6 +40,16 @@ TICK = 0.1
 
 loop_thread: ContextVar[int | None] = ContextVar("agentperm_nb_loop_thread", default=None)
 """The thread whose event loop drives a turn, in the code that works for that turn."""
+
+
+@contextlib.contextmanager
+def on_loop_thread() -> Iterator[None]:
+    """Mark the code inside the ``with`` block as work of an event loop, which nothing may block."""
+    token = loop_thread.set(threading.get_ident())
+    try:
+        yield
+    finally:
+        loop_thread.reset(token)
 
 
 class StepsInHand:

@@ -19,6 +19,7 @@ from agentperm_nb.human import default_human
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.tools import Tool
 
 __all__ = ["AUTO", "KEPT", "Engine"]
@@ -50,6 +51,7 @@ class Engine:
     human: Any = AUTO
     """A Human, an approver, None for nobody on purpose, or AUTO."""
     handler: Approver | None = None
+    reporter: Reporter | None = None
     memory: Memory = field(default_factory=Memory)
     finished: int = 0
     """How many calls have finished."""

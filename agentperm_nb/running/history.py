@@ -5,7 +5,7 @@ A `CallResult` is an entry too. Every entry has ``kind``, ``turn`` and ``at``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias, overload
@@ -23,6 +23,7 @@ __all__ = [
     "HistoryEntry",
     "MessageEntry",
     "RunStartEntry",
+    "StateSnapshot",
     "StopEntry",
     "Stopped",
     "StoppedByFinish",
@@ -167,6 +168,22 @@ class ExtraDataEntry:
 HistoryEntry: TypeAlias = (
     MessageEntry | RunStartEntry | CallResult | ExchangeEntry | StopEntry | ErrorEntry | ExtraDataEntry
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """What a state was at one moment; it never changes."""
+
+    id: str
+    parent_id: str | None
+    history: tuple[HistoryEntry, ...]
+    messages: tuple[Message, ...]
+    pending_calls: tuple[ToolCall, ...]
+    turn: int
+    stopped: Stopped | None
+    finished: bool
+    answer: Any
+    extra_data: Mapping[str, Any]
 
 
 class History(Sequence[HistoryEntry]):

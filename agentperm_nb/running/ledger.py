@@ -22,13 +22,14 @@ from agentperm_nb.results import Image
 from agentperm_nb.running.effects import Effect, Message
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.history import StoppedByPermission
+from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.nesting import Level
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
 from agentperm_nb.running.recording import Recorder, describe_error
 from agentperm_nb.running.reporter import Reporter
-from agentperm_nb.running.state import State, TurnInHand
+from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
 __all__ = ["INTERRUPTED", "STOPPED", "Ledger"]

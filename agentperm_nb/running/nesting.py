@@ -13,12 +13,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from agentperm_nb.errors import NoHumanError, fix_message
+from agentperm_nb.human import Human, is_human
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.running.engine import AUTO, Engine
 
-__all__ = ["Level", "asks_for", "check_human", "effective", "levels_above"]
+__all__ = ["Level", "asks_for", "check_before_run", "check_human", "effective", "levels_above"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Level:
     engine: Engine
     permissions: PermissionList
     agent_path: tuple[str, ...]
+    run_id: str
 
 
 levels_above: ContextVar[tuple[Level, ...]] = ContextVar("agentperm_nb_levels", default=())
@@ -66,14 +68,64 @@ def asks_for(permission: Permission | None, engine: Engine, above: tuple[Level, 
 def check_human(permissions: PermissionList, engine: Engine, above: tuple[Level, ...]) -> None:
     """Raise NoHumanError when a list needs a person and there is nobody on purpose."""
     for permission, name in permissions.order:
-        if not isinstance(permission, DecideByHuman) or permission.human is not None:
-            continue
-        asked = asks_for(permission, engine, above)
-        if asked.human is None and asked.handler is None:
-            raise NoHumanError(
-                fix_message(
-                    f"{name} in permissions= asks the Agent's human, and the agent was made with human=None",
-                    "give a human or an approval_handler, or decide without a person",
-                    "Agent(tools, permissions=[AllowByReadOnly()], human=None)",
-                )
+        if isinstance(permission, DecideByHuman):
+            check_one_human(permission, name, engine, above)
+
+
+def check_one_human(permission: DecideByHuman, name: str, engine: Engine, above: tuple[Level, ...]) -> None:
+    """Raise NoHumanError when a permission asks the agent's human and there is nobody on purpose."""
+    if permission.human is not None:
+        return
+    asked = asks_for(permission, engine, above)
+    if asked.human is None and asked.handler is None:
+        raise NoHumanError(
+            fix_message(
+                f"{name} in permissions= asks the Agent's human, and the agent was made with human=None",
+                "give a human or an approval_handler, or decide without a person",
+                "Agent(tools, permissions=[AllowByReadOnly()], human=None)",
             )
+        )
+
+
+def is_async_only(permission: Permission) -> bool:
+    """Return whether a permission can be asked on an event loop only."""
+    kind = type(permission)
+    if isinstance(permission, DecideByHuman):
+        return kind.check is DecideByHuman.check and kind.acheck is not DecideByHuman.acheck
+    return kind.check is Permission.check
+
+
+def answers_only_async(human: object) -> bool:
+    """Return whether a Human has ``aask`` only."""
+    ask = getattr(type(human), "ask", None)
+    return not callable(getattr(human, "ask", None)) or ask is Human.ask
+
+
+def check_before_run(permissions: PermissionList, engine: Engine, above: tuple[Level, ...], *, blocking: bool) -> None:
+    """Say before a run begins what would keep its permissions from deciding, in the order of asking.
+
+    Args:
+        permissions: The list that decides.
+        engine: What the turns of the agent share.
+        above: The runs above.
+        blocking: Whether the run is a sync one, in which nothing can be awaited.
+
+    Raises:
+        NoHumanError: A permission asks the agent's human, and there is nobody on purpose.
+        TypeError: In a sync run: a permission, or the human that it asks, works only asynchronously.
+    """
+    for permission, name in permissions.order:
+        if blocking and is_async_only(permission):
+            problem = f"{name} in permissions= checks calls only asynchronously"
+            raise TypeError(fix_message(problem, "await the async form, or override check as well", _AWAITED))
+        if not isinstance(permission, DecideByHuman):
+            continue
+        check_one_human(permission, name, engine, above)
+        human = permission.human if permission.human is not None else asks_for(permission, engine, above).whom()
+        asks_itself = type(permission).check is not DecideByHuman.check
+        if blocking and not asks_itself and is_human(human) and answers_only_async(human):
+            problem = f"{name} in permissions= asks {type(human).__name__}, which answers only asynchronously"
+            raise TypeError(fix_message(problem, "await the async form, or give a human with ask", _AWAITED))
+
+
+_AWAITED = "answer = await agent.arun('Tidy notes.txt')"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,54 +31,18 @@ from agentperm_nb.running.history import (
     HistoryEntry,
     MessageEntry,
     RunStartEntry,
+    StateSnapshot,
     StopEntry,
     Stopped,
     StoppedByFinish,
 )
-from agentperm_nb.running.messages import Message, TextBlock, ToolResultBlock
+from agentperm_nb.running.in_hand import TurnInHand
+from agentperm_nb.running.messages import Message, TextBlock
 from agentperm_nb.running.outcomes import CallResult
 
-__all__ = ["State", "StateSnapshot", "TurnInHand"]
+__all__ = ["State"]
 
 _EXAMPLE = "state = State([Message.user('Tidy notes.txt')])\nanswer = agent.run(state)"
-
-
-@dataclass(frozen=True, slots=True)
-class StateSnapshot:
-    """What a state was at one moment; it never changes."""
-
-    id: str
-    parent_id: str | None
-    history: tuple[HistoryEntry, ...]
-    messages: tuple[Message, ...]
-    pending_calls: tuple[ToolCall, ...]
-    turn: int
-    stopped: Stopped | None
-    finished: bool
-    answer: Any
-    extra_data: Mapping[str, Any]
-
-
-class TurnInHand:
-    """The calls of a turn that is being done, with the results so far."""
-
-    __slots__ = ("calls", "left", "message", "number", "results")
-
-    def __init__(self, number: int, calls: Sequence[ToolCall], message: Message | None) -> None:
-        self.number, self.calls, self.message = number, calls, message
-        self.results: list[CallResult | None] = [None] * len(calls)
-        self.left = len(calls)
-
-    def block(self) -> Message:
-        """Return the results as one message of the user."""
-        return Message(
-            "user",
-            tuple(
-                ToolResultBlock(result.call.id, result.content, result.call.name, result.is_error, result.images)
-                for result in self.results
-                if result is not None
-            ),
-        )
 
 
 class State:
@@ -116,7 +79,7 @@ class State:
         self._waiting: list[ToolCall] = list(pending_calls)
         self._held: list[Message] = []
         self._notices: list[Message] = []
-        self._thinking = False
+        self._thinking = self._running = False
         self._turn = 0
         self._stopped: Stopped | None = None
         self._finished = False
@@ -330,13 +293,28 @@ class State:
             self._history.append(StopEntry(why, self._turn, _now()))
 
     def start_run(self, agent: str) -> None:
-        """Note that ``run`` begins; a stop of an earlier run is over."""
+        """Note that ``run`` begins; a stop of an earlier run is over.
+
+        Raises:
+            ValueError: The state is being run already.
+        """
         with self.lock:
+            if self._running:
+                problem = "this State is being run already"
+                raise ValueError(fix_message(problem, "wait for the end of that run", _EXAMPLE))
+            self._running = True
             self._stopped = None
             self._history.append(RunStartEntry(agent, self.parent_id, self._turn, _now()))
 
+    def end_run(self, *, failed: bool) -> None:
+        """Note that ``run`` has ended; a stop does not outlive an exception."""
+        with self.lock:
+            self._running = False
+            if failed:
+                self.unstop()
+
     def unstop(self) -> None:
-        """Forget a stop: the run has ended in an exception."""
+        """Forget a stop, but for that of a finished state."""
         with self.lock:
             if not self._finished:
                 self._stopped = None

@@ -63,6 +63,13 @@ class TurnSteps(Ledger):
             raise
         return tuple(item.result for item in self.items if item.result is not None)
 
+    def give_up(self, error: BaseException) -> None:
+        """Close a turn that never began: what was asked for is recorded, and nothing runs."""
+        self.in_hand = self.state.begin(self.turn, [item.call for item in self.items], self.message)
+        for item in self.items:
+            self.recorder.requested(item)
+        self._abandon(error)
+
     # ------------------------------------------------------------------ deciding
 
     def _apply_rules(self) -> Generator[Effect, Any, None]:

@@ -15,6 +15,7 @@ from agentperm_nb.errors import NotFinishedError, fix_message
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text
 from agentperm_nb.running.formats import write_results
+from agentperm_nb.running.formats.reply import ProviderCall
 from agentperm_nb.running.history import StoppedByPermission
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome
 from agentperm_nb.running.recording import hidden_values, without
@@ -44,6 +45,7 @@ class Turn:
         unchecked: bool,
         format: str,
         original: Any,
+        provider_calls: Iterable[ProviderCall] = (),
         redactor: Redactor,
         secrets: dict[str, frozenset[str]],
         rows: Callable[[], list[Row]],
@@ -60,6 +62,8 @@ class Turn:
         """Whether the checks were switched off with ``permissions=None``."""
         self.format = format
         """Form of the reply: ``anthropic``, ``openai-chat``, ``openai-responses`` or ``calls``."""
+        self.provider_calls: tuple[ProviderCall, ...] = tuple(provider_calls)
+        """Calls in the reply that ran at the provider; nothing was decided about them here."""
         self._original, self._redactor, self._secrets, self._rows = original, redactor, secrets, rows
 
     @property
@@ -101,7 +105,7 @@ class Turn:
         return True  # a turn without calls is a turn
 
     def __repr__(self) -> str:
-        if not self.results:
+        if not self.results and not self.provider_calls:
             return f"Turn {self.number}: no calls"
         columns, rows = self._table(_IN_TEXT)
         return table_text(columns, rows, caption=self._headline(), width=3 * _IN_TEXT)
@@ -134,6 +138,17 @@ class Turn:
                 self._shown(result, result.content, limit) if result.verdict == "allowed" else "not run",
             )
             for result in self.results
+        ]
+        rows += [
+            (
+                shorten(self._redactor.call(call), limit),
+                "not decided here",
+                "",
+                "",
+                "",
+                "ran at the provider" + (", failed" if call.failed else ""),
+            )
+            for call in self.provider_calls
         ]
         kept = [
             index

@@ -96,7 +96,7 @@ CALL = ToolCall("act", {})
 
 WHEN_MADE: dict[str, Callable[[], Any]] = {
     # tools
-    "tools is a text": lambda: Agent("read_file"),  # type: ignore[arg-type]
+    "tools is a text": lambda: Agent(tools="read_file"),  # type: ignore[arg-type]
     "tools is bytes": lambda: Agent(b"read_file"),  # type: ignore[arg-type]
     "tools is a number": lambda: Agent(5),  # type: ignore[arg-type]
     "tools is None": lambda: Agent(None),  # type: ignore[arg-type]

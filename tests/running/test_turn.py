@@ -1192,7 +1192,7 @@ def test_checks_handlers_and_tools_know_the_run_they_work_for(driver: str) -> No
     run(driver, agent, calls("act"), user="ann", session="s", metadata={"task": 7})
     assert set(seen) == {"check True", "check False", "handler", "tool"}
     for context in seen.values():
-        assert (context.run_id, context.user_id, context.session_id) == (agent.run, "ann", "s")
+        assert (context.run_id, context.user_id, context.session_id) == (agent.run_id, "ann", "s")
         assert (context.agent_path, context.metadata) == (("main",), {"task": 7})
     assert get_run_context() is None
 

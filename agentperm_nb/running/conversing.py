@@ -1,0 +1,290 @@
+"""Asking the model and the person: what an agent with a model does from a prompt to an answer."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from agentperm_nb.errors import NoHumanError, fix_message, warn_user
+from agentperm_nb.human import check_returns
+from agentperm_nb.running.driving import loop_thread, on_loop_thread
+from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
+from agentperm_nb.running.messages import Message
+from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model
+from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
+from agentperm_nb.running.recording import describe_error
+from agentperm_nb.running.state import State
+from agentperm_nb.running.turn_taking import TurnTaking
+from agentperm_nb.tools import Tool
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.agent import Agent
+
+__all__ = ["Conversing"]
+
+
+class Conversing(TurnTaking):
+    """Asks the model, runs loops, and asks the person."""
+
+    model: Model | None
+    """What answers; None where the loop is the caller's."""
+    instructions: str | None
+    """What the model is told first."""
+    loop: Loop | Callable[..., Any] | None
+    """What ``run`` and ``arun`` do; None for the default loop."""
+
+    # ------------------------------------------------------------------ the model
+
+    def think(self, state: State, tools: Iterable[Tool | str] | None = None) -> None:
+        """Ask the model once, and note its reply in the state; its calls are pending then.
+
+        Args:
+            state: The state to go on with.
+            tools: The tools, or their names, that the model is told of; all when left out.
+
+        Raises:
+            TypeError: It is not a State; the agent has no model, or one that answers only asynchronously; or this is
+                called inside an async run.
+            ValueError: The state is finished, has no messages, or has calls without a result.
+            Exception: Whatever the model raised. Then the state is as it was before.
+        """
+        self._refuse_in_async_run("think")
+        with self._thinking(state, tools) as (model, messages, specs, keep):
+            keep(ask_model(model, messages, specs))
+
+    async def athink(self, state: State, tools: Iterable[Tool | str] | None = None) -> None:
+        """Do the same as `think`, awaited; a sync model works on a worker thread. See there."""
+        with self._thinking(state, tools) as (model, messages, specs, keep):
+            keep(await aask_model(model, messages, specs))
+
+    # ------------------------------------------------------------------ a run
+
+    def run(self, prompt_or_state: str | State, /) -> Any:
+        """Run the loop on a prompt, or on a state to go on with, and return the answer.
+
+        Args:
+            prompt_or_state: What the user wants; or a State.
+
+        Returns:
+            What the loop returns; of the default loop, ``state.answer``: None where a permission stopped the run.
+
+        Raises:
+            TypeError: It is neither; the loop, a permission or the human works only asynchronously; or this is called
+                inside an async run.
+            ValueError: The state is finished, or is being run.
+            NoHumanError: A permission asks the agent's human, and there is none on purpose.
+            Exception: Whatever ended the run; every call of the model has a result all the same.
+        """
+        self._refuse_in_async_run("run")
+        body: Any = self.loop if self.loop is not None else self._default_loop(default_loop)
+        if getattr(body, "is_async", False):
+            raise TypeError(
+                fix_message(f"{body!r} is async", "await the async form", "answer = await agent.arun('Tidy notes.txt')")
+            )
+        with self._running(prompt_or_state, blocking=True) as state:
+            return body(self, state)
+
+    async def arun(self, prompt_or_state: str | State, /) -> Any:
+        """Do the same as `run`, awaited; see there.
+
+        Raises:
+            TypeError: Also when the agent's own loop is not async.
+        """
+        body: Any = self.loop if self.loop is not None else self._default_loop(adefault_loop)
+        if isinstance(body, Loop) and not body.is_async:
+            raise TypeError(
+                fix_message(
+                    f"{body!r} is not async, and would block the event loop",
+                    "make it async, or call run",
+                    "@loop\nasync def coding(agent, state):\n    await agent.athink(state)\n"
+                    "    if state.pending_calls:\n        await agent.ause_tools(state)",
+                )
+            )
+        with on_loop_thread(), self._running(prompt_or_state, blocking=False) as state:
+            return await body(self, state)
+
+    # ------------------------------------------------------------------ the person
+
+    def ask_human(self, state: State, prompt: str, returns: Any = str) -> Any:
+        """Ask the agent's human a question, and note it in the state.
+
+        Args:
+            state: The state of the run that asks.
+            prompt: The question.
+            returns: What the answer must be: ``str``, ``bool`` or a ``Literal``.
+
+        Returns:
+            The answer, as the Human gave it.
+
+        Raises:
+            TypeError: It is not a State; `returns` is none of these; or the human answers only asynchronously.
+            NoHumanError: There is nobody to ask.
+            Exception: Whatever the Human raised.
+        """
+        self._refuse_in_async_run("ask_human")
+        human = self._whom(state, prompt, returns, "ask_human")
+        if not callable(getattr(human, "ask", None)):
+            problem = f"{type(human).__name__} answers only asynchronously"
+            fix = "await the async form"
+            raise TypeError(fix_message(problem, fix, f"answer = await agent.aask_human(state, {prompt!r})"))
+        answer = human.ask(state, prompt, returns)
+        state.record_exchange(prompt, answer)
+        return answer
+
+    async def aask_human(self, state: State, prompt: str, returns: Any = str) -> Any:
+        """Do the same as `ask_human`, awaited; a Human that only blocks is asked on a worker thread. See there."""
+        human = self._whom(state, prompt, returns, "aask_human")
+        if callable(getattr(human, "aask", None)):
+            answer = await human.aask(state, prompt, returns)
+        else:
+            import anyio.to_thread
+
+            answer = await anyio.to_thread.run_sync(human.ask, state, prompt, returns, abandon_on_cancel=True)
+        state.record_exchange(prompt, answer)
+        return answer
+
+    # ------------------------------------------------------------------ how
+
+    def _default_loop(self, loop: Loop) -> Loop:
+        limit = self._turn_limit
+        return loop if limit == loop.limit else Loop(loop.body, until=loop.until, limit=limit)
+
+    _turn_limit: int
+
+    @staticmethod
+    def _refuse_in_async_run(method: str) -> None:
+        if loop_thread.get() == threading.get_ident():
+            other = {"use_tools": "ause_tools", "think": "athink", "run": "arun", "ask_human": "aask_human"}[method]
+            raise TypeError(
+                fix_message(
+                    f"{method}() was called inside an async run, whose event loop it would block",
+                    "await the async form",
+                    f"await agent.{other}(...)",
+                )
+            )
+
+    def _shown_tools(self, tools: Iterable[Tool | str] | None) -> Sequence[ToolSpec]:
+        mine = self._engine.tools
+        if tools is None:
+            return [ToolSpec.of(tool) for tool in mine.values()]
+        names = [item.name if isinstance(item, Tool) else item for item in tools]
+        for name in names:
+            if name not in mine:
+                problem = f"this agent has no tool {name!r}. Available tools: {', '.join(mine) or '(none)'}"
+                raise ValueError(fix_message(problem, "give some of its tools", "agent.think(state, agent.tools[:1])"))
+        return [ToolSpec.of(mine[name]) for name in names]
+
+    @contextlib.contextmanager
+    def _thinking(
+        self, state: State, tools: Iterable[Tool | str] | None
+    ) -> Iterator[tuple[Model, tuple[Message, ...], Sequence[ToolSpec], Callable[[Message], None]]]:
+        """Give what the model is asked, and a function that keeps its reply."""
+        _check_state(state, "think")
+        if self.model is None:
+            raise TypeError(
+                fix_message(
+                    f"the agent {self.name} has no model",
+                    "give one; or ask the model yourself, and give its reply to ause_tools",
+                    "Agent(tools=tools, model=AnthropicModel(client, 'claude-sonnet-4-5'))",
+                )
+            )
+        specs = self._shown_tools(tools)
+        messages = state.begin_thinking()
+        state.link(self._engine.whom())
+        try:
+            self._tell("on_think_start", state)
+            first = (Message.system(self.instructions),) if self.instructions else ()
+            replies: list[Message] = []
+            yield self.model, (*first, *messages), specs, replies.append
+        except BaseException as error:
+            state.fail_thinking(error)
+            raise
+        state.end_thinking(replies[0])
+        self._tell("on_think_end", state, replies[0])
+
+    @contextlib.contextmanager
+    def _running(self, prompt_or_state: str | State, *, blocking: bool) -> Iterator[State]:
+        """Do what comes before a run and after it."""
+        state = self._run_state(prompt_or_state)
+        above = levels_above.get()
+        check_before_run(self._effective(), self._engine, above, blocking=blocking)
+        if state.parent_id is None and above:
+            state.parent_id = above[-1].run_id
+        state.link(self._engine.whom())
+        state.start_run(self.name)
+        failure: BaseException | None = None
+        try:
+            self._tell("on_run_start", state)
+            yield state
+        except BaseException as error:
+            failure = error
+            state.record_error(error)
+            self._close_pending(state, error)
+            raise
+        finally:
+            state.end_run(failed=failure is not None)
+            self._tell("on_run_end", state, failure)
+
+    def _run_state(self, prompt_or_state: object) -> State:
+        example = "answer = agent.run('Tidy notes.txt')"
+        if isinstance(prompt_or_state, str):
+            if not prompt_or_state.strip():
+                raise ValueError(fix_message("run got an empty prompt", "say what you want", example))
+            return State([Message.user(prompt_or_state)])
+        if not isinstance(prompt_or_state, State):
+            problem = f"run takes a prompt or a State (got: {type(prompt_or_state).__name__})"
+            raise TypeError(fix_message(problem, "give a text", example))
+        if prompt_or_state.finished:
+            raise ValueError(fix_message("cannot run a finished State", "start a new one", example))
+        return prompt_or_state
+
+    def _close_pending(self, state: State, error: BaseException) -> None:
+        """Give the calls that no turn had in hand a result: the run has ended without them."""
+        if not state.waiting():
+            return
+        context = self._context(None, None, None, state)
+        read, number = self._take(self._read(state, None, None, None)[0], state)
+        self._steps(read, state, context, number, lambda message: None).give_up(error)
+
+    def _whom(self, state: State, prompt: str, returns: Any, method: str) -> Any:
+        _check_state(state, method)
+        if not isinstance(prompt, str):
+            problem = f"{method} takes the question as a text (got: {prompt!r})"
+            raise TypeError(fix_message(problem, "give a text", f"agent.{method}(state, 'Which folder?')"))
+        check_returns(returns)
+        engine = asks_for(None, self._engine, levels_above.get())
+        human = engine.whom()
+        if human is None:
+            why = "on an Agent with human=None" if engine.human is None else "where nobody can be asked"
+            raise NoHumanError(
+                fix_message(
+                    f"{method}() was called {why} (question: {prompt!r})",
+                    "give the agent a human",
+                    "Agent(tools, human=TextApprover())",
+                )
+            )
+        if not callable(getattr(human, "ask", None)) and not callable(getattr(human, "aask", None)):
+            problem = f"{human!r} answers requests for approval, not questions"
+            raise TypeError(fix_message(problem, "give the agent a Human", "Agent(tools, human=TextApprover())"))
+        return human
+
+    def _tell(self, method: str, state: State, *args: Any) -> None:
+        reporter = self._reporter()
+        if reporter is None:
+            return
+        try:
+            getattr(reporter, method)(state, *args)
+        except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
+            told = self._engine.redactor.text(f"the reporter raised in {method}: {describe_error(error)}")
+            warn_user(told, UserWarning)
+
+    def _as_agent(self) -> Agent:
+        return cast("Agent", self)
+
+
+def _check_state(state: object, method: str) -> None:
+    if not isinstance(state, State):
+        problem = f"{method} takes a State (got: {type(state).__name__})"
+        raise TypeError(fix_message(problem, "give one", f"state = State([Message.user('Hi')])\nagent.{method}(state)"))

@@ -1,0 +1,307 @@
+"""Deciding about the calls of a reply and running them: what an agent does with every turn."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from agentperm_nb.analysis.log import Log
+from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
+from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.deciding import PermissionList
+from agentperm_nb.permissions.explain import Explanation
+from agentperm_nb.running.driving import Steps
+from agentperm_nb.running.driving_async import adrive
+from agentperm_nb.running.driving_blocking import drive
+from agentperm_nb.running.effects import Effect
+from agentperm_nb.running.effects import Message as DriverMessage
+from agentperm_nb.running.engine import Engine
+from agentperm_nb.running.explaining import call_of, explain_call
+from agentperm_nb.running.formats import Reply, read_reply
+from agentperm_nb.running.messages import Message
+from agentperm_nb.running.models import as_message
+from agentperm_nb.running.nesting import Level, check_human, effective, levels_above
+from agentperm_nb.running.outcomes import CallResult
+from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.state import State
+from agentperm_nb.running.steps import TurnSteps
+from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
+
+__all__ = ["TurnTaking", "check_texts"]
+
+_TURNS_KEPT = 1_000
+
+
+class TurnTaking:
+    """Decides about the calls of replies, and runs those that are allowed."""
+
+    name: str
+    """What panel and log call the agent."""
+    audit: Log
+    """The log."""
+    turns: deque[Turn]
+    """The finished turns, oldest first; the newest thousand."""
+    _engine: Engine
+    _given: bool
+    _user: str | None
+    _session: str | None
+
+    def __init__(self) -> None:
+        self._state = State()
+        self._lock = threading.Lock()
+        self.turns = deque(maxlen=_TURNS_KEPT)
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run that bare ``ause_tools`` calls belong to."""
+        return self._state.id
+
+    @property
+    def state(self) -> State:
+        """State of that run."""
+        return self._state
+
+    def new_run(self) -> str:
+        """Begin a new run for the next turns, with an empty history, and return its id."""
+        self._state = State()
+        return self._state.id
+
+    # ------------------------------------------------------------------ turns
+
+    def ause_tools(
+        self,
+        reply: Any,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> PendingTurn:
+        """Decide about the calls in a reply and run those that are allowed; await it to get the `Turn`.
+
+        Args:
+            reply: A reply of the Anthropic Messages API, OpenAI Chat Completions or OpenAI Responses, an object or a
+                dict; a list of `ToolCall`; or a `State` with pending calls.
+            user: On whose behalf, for this turn.
+            session: Session of this turn.
+            metadata: What permissions, handlers and tools find in ``get_run_context().metadata``.
+
+        Raises:
+            TypeError: The reply is none of these; or a permission returned what its kind may not.
+            ValueError: The reply is not what its API sends, or the state is finished.
+            NoHumanError: A permission needs a person, and the agent was made with ``human=None``.
+            Exception: Whatever a permission raised. Then nothing more of the turn runs.
+        """
+        read, state = self._read(reply, user, session, metadata)
+
+        async def begin() -> Turn:
+            context, make, finish = self._begin(read, state, user, session, metadata)
+            with running_in(context):
+                return finish(await adrive(make))
+
+        return PendingTurn(begin, len(read.calls))
+
+    def use_tools(
+        self,
+        reply: Any,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Do the same as `ause_tools` without ``await``, in a cell too; see there.
+
+        Raises:
+            TypeError: Also when it is called inside an async turn, on the thread of its event loop.
+        """
+        read, state = self._read(reply, user, session, metadata)
+        context, make, finish = self._begin(read, state, user, session, metadata)
+        with running_in(context):
+            return finish(drive(make))
+
+    def start(
+        self,
+        reply: Any,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> TurnTask:
+        """Do the same as `ause_tools` in the background, on the running event loop; see there.
+
+        Raises:
+            RuntimeError: No event loop is running.
+        """
+        pending = self.ause_tools(reply, user=user, session=session, metadata=metadata)
+
+        async def begin() -> Turn:
+            return await pending
+
+        return TurnTask(begin, self._waiting)
+
+    def explain(self, tool: Any, /, args: Mapping[str, Any] | None = None, **kwargs: Any) -> Explanation:
+        """Say who would decide about a call and why; nobody is asked and nothing runs.
+
+        Args:
+            tool: Name of a tool, or a `ToolCall`, or a dict with ``name`` and ``args``.
+            args: The arguments.
+            **kwargs: The arguments, by name.
+
+        Raises:
+            TypeError: It is none of these, or the arguments were given twice.
+            Exception: Whatever a permission raised.
+        """
+        return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
+
+    # ------------------------------------------------------------------ how
+
+    def _waiting(self) -> int:
+        return sum(self._engine.asked(request.id) for request in self._engine.desk.pending())
+
+    def _effective(self) -> PermissionList:
+        """Return the list that decides here, below the runs above."""
+        return effective(self._engine.own, given=self._given, above=levels_above.get())
+
+    def _reporter(self) -> Reporter | None:
+        """Return who is told: of the agent, else of the nearest run above that has somebody."""
+        engines = [self._engine, *(level.engine for level in reversed(levels_above.get()))]
+        return next((engine.reporter for engine in engines if engine.reporter is not None), None)
+
+    def _read(self, reply: Any, user: Any, session: Any, metadata: Any) -> tuple[Reply, State]:
+        """Read the calls, and say now what is wrong with the arguments of ``ause_tools``."""
+        check_texts(user=user, session=session)
+        if metadata is not None and not isinstance(metadata, Mapping):
+            problem = f"metadata= takes a dict (got: {metadata!r})"
+            raise TypeError(fix_message(problem, "give a dict", "await agent.ause_tools(reply, metadata={'task': 7})"))
+        if not isinstance(reply, State):
+            return read_reply(reply), self._state
+        if reply.finished:
+            problem = "cannot call use_tools() on a finished State"
+            raise ValueError(fix_message(problem, "start a new one", "agent.run('Tidy notes.txt')"))
+        read_reply(reply.waiting())  # says now what is wrong with them
+        return Reply("calls", tuple(reply.waiting()), reply), reply
+
+    def _context(
+        self, user: str | None, session: str | None, metadata: Mapping[str, Any] | None, state: State | None = None
+    ) -> RunContext:
+        outer, above = get_run_context(), levels_above.get()
+        path = above[-1].agent_path if above else ()
+        name = user or self._user or (outer.user_id if outer is not None else None) or who()[0]
+        return RunContext(
+            run_id=(state or self._state).id,
+            session_id=session or self._session or (outer.session_id if outer is not None else session_id()),
+            user_id=name,
+            agent_path=(*path, self.name),
+            metadata=dict(metadata or {}),
+        )
+
+    def _steps(
+        self,
+        read: Reply,
+        state: State,
+        context: RunContext,
+        number: int,
+        post: Callable[[DriverMessage], None],
+        message: Message | None = None,
+    ) -> TurnSteps:
+        above, permissions = levels_above.get(), self._effective()
+        level = Level(self._engine, permissions, context.agent_path, state.id)
+        return TurnSteps(
+            self._engine,
+            context,
+            state,
+            number,
+            read.calls,
+            post,
+            permissions=permissions,
+            above=above,
+            prepare=lambda: _below(level, above),
+            stand_ins=read.stand_ins,
+            message=message,
+            reporter=self._reporter(),
+        )
+
+    def _take(self, read: Reply, state: State) -> tuple[Reply, int]:
+        """Take the calls of a turn, once, and number it."""
+        with self._lock:
+            if read.original is state:
+                read = _of_state(state)
+            number = self.audit.next_turn(state.id, at_least=state.turn)
+        above = levels_above.get()
+        if state.parent_id is None and above and above[-1].run_id != state.id:
+            state.parent_id = above[-1].run_id
+        state.link(self._engine.whom())
+        return read, number
+
+    def _begin(
+        self,
+        read: Reply,
+        state: State,
+        user: str | None,
+        session: str | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> tuple[RunContext, Steps[tuple[CallResult, ...]], Callable[[tuple[CallResult, ...]], Turn]]:
+        """Return the context of a turn, what makes its steps, and what makes a Turn of their result."""
+        engine = self._engine
+        context = self._context(user, session, metadata, state)
+        permissions = self._effective()
+        check_human(permissions, engine, levels_above.get())
+        taken, number = self._take(read, state)
+        made: list[TurnSteps] = []
+
+        def make(post: Callable[[DriverMessage], None]) -> Generator[Effect, Any, tuple[CallResult, ...]]:
+            said = None if read.original is state else _said(read)
+            made.append(self._steps(taken, state, context, number, post, said))
+            return made[0].steps()
+
+        def finish(results: tuple[CallResult, ...]) -> Turn:
+            run = context.run_id
+            turn = Turn(
+                number=number,
+                run=run,
+                results=results,
+                stopped=made[0].stopped,
+                unchecked=permissions.unchecked,
+                format=taken.format,
+                original=taken.original,
+                provider_calls=taken.provider_calls,
+                redactor=engine.redactor,
+                secrets={tool.name: tool.secret for tool in engine.tools.values()},
+                rows=lambda: engine.store.rows(lambda row: row["run"] == run and row["turn"] == number),
+            )
+            self.turns.append(turn)
+            return turn
+
+        return context, make, finish
+
+
+def check_texts(**given: object) -> None:
+    """Refuse what is neither None nor a text.
+
+    Raises:
+        TypeError: One of the arguments is neither.
+    """
+    for argument, value in given.items():
+        if value is not None and not (isinstance(value, str) and value.strip()):
+            raise TypeError(
+                fix_message(f"{argument}= takes a text (got: {value!r})", "give a text", f"{argument}='ann'")
+            )
+
+
+def _of_state(state: State) -> Reply:
+    """Take the pending calls of a state; those of a provider's reply keep what that reply says about them."""
+    calls = tuple(state.take())
+    reply = next((message.reply for message in reversed(state.messages) if message.tool_calls), None)
+    if reply is not None and reply.calls == calls:
+        return reply
+    return read_reply(list(calls))
+
+
+def _said(read: Reply) -> Message | None:
+    """Return a reply as a message of the conversation."""
+    return Message.with_calls(read.calls) if read.format == "calls" else as_message(read)
+
+
+def _below(level: Level, above: tuple[Level, ...]) -> None:
+    levels_above.set((*above, level))
