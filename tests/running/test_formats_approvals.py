@@ -87,6 +87,8 @@ class LikeAllowed:
     content: str = RUN_TEXT
     is_error: bool = False
     verdict: str = "allowed"
+    args_run: None = None
+    value: str = RUN_TEXT
 
 
 CALL = only_call(REPLY)
@@ -94,7 +96,7 @@ REFUSED: dict[str, Any] = {
     "a result that says nothing of a decision": Result(CALL, RUN_TEXT),
     "no outcome": LikeAllowed(CALL),
     "no word of the arguments": SimpleNamespace(
-        call=CALL, content="", is_error=False, verdict="allowed", outcome=Outcome()
+        call=CALL, content="", is_error=False, verdict="allowed", outcome=Outcome(), value=RUN_TEXT
     ),
     "an outcome without a kind": Decided(CALL, outcome=object()),
     "an outcome of None": Decided(CALL, outcome=None),
@@ -122,6 +124,9 @@ REFUSED: dict[str, Any] = {
     "edited to what it was": Decided(CALL, args_run={"table": "notes"}),
     "edited to nothing": Decided(CALL, args_run={}),
     "edited to a falsehood": Decided(CALL, args_run=False),
+    "done by another tool": Decided(CALL, value="dropped"),
+    "done by a tool that returned nothing": Decided(CALL, value=None),
+    "a value that equals everything": Decided(CALL, value=TrueToAll()),
     "the result of a call with other arguments": Decided(CALL.with_args({"table": "drafts"})),
     "the result of a call with the arguments of another type": Decided(CALL.with_args({"table": True})),
     "the result of another tool": Decided(ToolCall("db__select", CALL.args, "mcpr_1")),

@@ -10,8 +10,10 @@ import pytest
 from model_server import serving, streamed
 from wire import check, function, function_call, response, said, text, use
 
-from agentperm_nb import Agent, AllowByReadOnly, ApprovalDecision, DecideByHuman, DenyByName, tool
-from agentperm_nb.running.formats import read_reply
+from agentperm_nb import Agent, AllowByName, AllowByReadOnly, ApprovalDecision, DecideByHuman, DenyByName, tool
+from agentperm_nb.results import Image
+from agentperm_nb.running.formats import read_reply, write_conversation
+from agentperm_nb.running.messages import Message, ToolResultBlock
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +40,8 @@ def delete_file(path: str) -> str:
 
 
 def answer(request: Any) -> ApprovalDecision:
+    if request.call.name == "db__drop":
+        return ApprovalDecision("deny", reason="the table is needed")
     if request.call.args["path"] == "/etc/passwd":
         return ApprovalDecision("deny", reason="not there", stop=True)
     return ApprovalDecision("edit", edited_args={**request.call.args, "content": "shorter"})
@@ -174,7 +178,118 @@ async def test_the_loop_with_openai_responses_ends_with_every_item_answered(agen
     assert "free text, not arguments" in custom["output"]
     assert "did not run" in shell["output"][0]["stderr"]
     assert approved["approve"] is False
+    assert "the table is needed" in approved["reason"]
     assert items[18:] == [said("Tidied.")]
+
+
+APPROVALS = [
+    {"type": "mcp_approval_request", "id": f"mcpr_{name}", "server_label": "db", "name": name, "arguments": "{}"}
+    for name in ("select", "drop", "insert")
+]
+RAN = {
+    "type": "mcp_call",
+    "id": "mcp_1",
+    "server_label": "db",
+    "name": "select",
+    "arguments": "{}",
+    "output": "3 rows",
+    "status": "completed",
+    "approval_request_id": "mcpr_select",
+}
+
+
+@tool(name="db__select", read_only=True)
+def select_here() -> str:
+    """Have the name of the provider's tool, and nothing else of it."""
+    raise AssertionError("this tool was not called")
+
+
+def add_a_row(request: Any) -> ApprovalDecision:
+    return ApprovalDecision("edit", edited_args={"row": 1})
+
+
+async def test_what_would_run_at_the_provider_is_decided_here_and_approved_only_when_it_was_allowed() -> None:
+    agent = Agent(
+        tools=[read_file, select_here],
+        permissions=[AllowByName(["db__select"]), DenyByName(["db__drop"]), DecideByHuman()],
+        approval_handler=add_a_row,
+    )
+    with serving(APPROVALS, [RAN, said("3 rows.")]) as model:
+        async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
+            items: list[Any] = [{"role": "user", "content": "Count the rows"}]
+            while True:
+                specs: Any = agent.tool_specs("openai-responses")
+                reply = await client.responses.create(model="gpt", input=items, tools=specs, store=False)
+                turn = await agent.ause_tools(reply)
+                items += turn.to_messages(with_reply=True)
+                if turn.stopped or not turn.calls:
+                    break
+    assert items[1:4] == APPROVALS
+    select, drop, insert = items[4:7]
+    assert select == {"type": "mcp_approval_response", "approval_request_id": "mcpr_select", "approve": True}
+    assert (drop["approve"], insert["approve"]) == (False, False)
+    assert "db__drop" in drop["reason"]
+    assert "no other arguments" in insert["reason"]
+    assert items[7:] == [RAN, said("3 rows.")]
+    (ran,) = read_reply(reply).provider_calls
+    assert (ran.name, ran.failed, ran.approval_id) == ("db__select", False, "mcpr_select")
+
+
+PLOT = Image(b"\x89PNG", "image/png")
+
+
+def conversation(first: Any, *, is_error: bool) -> list[Message]:
+    """Return a conversation that goes on after a reply with calls."""
+    read = read_reply(first)
+    answers = [ToolResultBlock(call.id, "a plot", call.name, is_error, (PLOT,)) for call in read.calls]
+    return [
+        Message.system("Be brief."),
+        Message.user("Plot it.", PLOT),
+        Message("assistant", read.calls, read),
+        Message("user", tuple(answers)),
+        Message.notice("one turn is left"),
+    ]
+
+
+async def ask(name: str, clients: Any, specs: Any, messages: list[Message]) -> Any:
+    """Ask a provider to go on with a conversation."""
+    made, (theirs, ours) = write_conversation(name, messages), clients
+    if name == "openai-chat":
+        return await ours.chat.completions.create(model="m", messages=made, tools=specs)
+    told, items = made
+    if name == "anthropic":
+        more = {} if told is None else {"system": told}
+        return await theirs.messages.create(model="m", max_tokens=9, messages=items, tools=specs, **more)
+    return await ours.responses.create(model="m", instructions=told, input=items, tools=specs)
+
+
+@pytest.mark.parametrize("is_error", [False, True], ids=["done", "failed"])
+@pytest.mark.parametrize("origin", ["anthropic", "openai-chat", "openai-responses"])
+async def test_a_conversation_that_was_begun_with_one_provider_is_taken_by_each(
+    agent: Agent, origin: str, is_error: bool
+) -> None:
+    replies: dict[str, Any] = {
+        "anthropic": [THINKING, text("Let me look."), SEARCH, use("read_file", {"path": "x"}, "toolu_1")],
+        "openai-chat": {"tool_calls": [function("read_file", '{"path": "x"}', "a.b:1")], "content": "Let me look."},
+        "openai-responses": [said("Let me look."), function_call("read_file", '{"path": "x"}', "a" * 50)],
+    }
+    with serving(replies[origin], [text("Done.")], {"content": "Done."}, [said("Done.")]) as model:
+        theirs = anthropic.AsyncAnthropic(base_url=model.url, api_key="test", max_retries=0)
+        ours = openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0)
+        async with theirs, ours:
+            specs: Any = agent.tool_specs(origin)
+            first = await ask(origin, (theirs, ours), specs, [Message.user("Plot it.")])
+            messages = conversation(first, is_error=is_error)
+            for name in replies:
+                await ask(name, (theirs, ours), agent.tool_specs(name), messages)
+    _, to_anthropic, to_chat, to_responses = model.requests
+    assert to_anthropic["system"] == to_responses["instructions"] == "Be brief."
+    assert to_chat["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert ("'signature'" in str(to_anthropic["messages"])) is (origin == "anthropic")
+    assert ("a.b:1" in str(to_anthropic["messages"])) is False
+    assert ("a.b:1" in str(to_chat["messages"])) is (origin == "openai-chat")
+    assert ("a" * 50 in str(to_responses["input"])) is (origin == "openai-responses")
+    assert ("a" * 50 in str(to_chat["messages"])) is False
 
 
 async def test_the_server_of_these_tests_refuses_an_item_without_its_answer(agent: Agent) -> None:

@@ -68,6 +68,7 @@ class Decided(Result):
     verdict: Any = "allowed"
     outcome: Any = Outcome()
     args_run: Any = None
+    value: Any = "(approved: it runs at the provider)"
 
 
 def check(kind: str, items: list[dict[str, Any]]) -> None:

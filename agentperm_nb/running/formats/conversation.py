@@ -100,6 +100,7 @@ class _Answer:
     verdict: Any = None
     outcome: Any = None
     args_run: Any = ...
+    value: Any = None
 
 
 class _Names:
@@ -173,6 +174,7 @@ class _Exchange:
             getattr(told, "verdict", None),
             getattr(told, "outcome", None),
             getattr(told, "args_run", ...),
+            getattr(told, "value", None),
         )
         return True
 

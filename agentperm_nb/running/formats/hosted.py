@@ -2,8 +2,8 @@
 
 1. What has run is only told: reading it never fails, whatever a field holds.
 2. A request for approval is a call of a `HostedTool`. It says nothing of itself, so it is taken for the worst.
-3. Approved is only a call that a result says was allowed and done, with the arguments of the request. A result that
-   says anything else, or nothing, refuses it.
+3. Approved is only a call that a result says was allowed and done by that tool, with the arguments of the request. A
+   result that says anything else, or nothing, refuses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentperm_nb.tools import Tool
 __all__ = ["RUN_TEXT", "HostedTool", "is_consent", "is_same_call", "provider_call", "refusal_reason"]
 
 RUN_TEXT = "(approved: it runs at the provider)"
-"""What is noted as the result of an approved call."""
+"""What a `HostedTool` returns."""
 
 _EDITED = "a reviewer changed the arguments, which an approval cannot carry: the tool does not run"
 _NOT_APPROVED = "the call was not approved: the tool does not run"
@@ -81,6 +81,7 @@ def is_consent(call: ToolCall, result: ResultLike) -> bool:
         and _is_word(getattr(result, "verdict", None), "allowed")
         and _is_word(getattr(outcome, "kind", None), "done")
         and getattr(result, "args_run", ...) is None
+        and _is_word(getattr(result, "value", None), RUN_TEXT)  # another tool of that name is not what was asked about
         and is_same_call(call, result.call)
     )
 

@@ -100,8 +100,8 @@ class ResultLike(Protocol):
     """What is told to the model about one call.
 
     It may have more, which counts when it is there. ``images``, a list of `ImageLike`, are shown to the model beside
-    the content. ``verdict``, ``outcome.kind`` and ``args_run`` say whether a request for approval was granted, which
-    nothing else can say.
+    the content. ``verdict``, ``outcome.kind``, ``args_run`` and ``value`` say whether a request for approval was
+    granted, which nothing else can say.
     """
 
     @property
