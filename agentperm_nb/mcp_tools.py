@@ -20,7 +20,7 @@ from typing import Any
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
 from agentperm_nb.hints import Hints
 from agentperm_nb.schemas import checked_schema
-from agentperm_nb.tools import Tool
+from agentperm_nb.tool_class import Tool, checked_timeout
 
 __all__ = ["MCPTool", "mcp_tools"]
 
@@ -36,7 +36,8 @@ class MCPTool(Tool):
             the tool's name, so that patterns such as ``github__*`` mean all of a server.
         remote: The tool as the server describes it: an ``mcp.types.Tool``, or a dict of the same form.
         call: What calls the server, given the tool's name there and the arguments, such as ``session.call_tool``.
-        timeout: Seconds after which a call is given up; None to wait as long as the session does.
+        timeout: Seconds after which a call is given up; None to wait as long as the session does. The tool keeps this
+            limit by itself, and says which server was silent: its attribute `timeout` is None.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -82,7 +83,7 @@ class MCPTool(Tool):
         super().__init__(name, description if isinstance(description, str) else "", schema)
         self.hints = _hints_of(_field(remote, "annotations"))
         self._call = call
-        self._timeout = _checked_timeout(timeout)
+        self._timeout = checked_timeout(timeout, "await mcp_tools(session, server='github', timeout=30)")
 
     @property
     def server(self) -> str:
@@ -351,16 +352,3 @@ def _checked_remote_name(server: str, name: object) -> str:
             )
         )
     return name
-
-
-def _checked_timeout(timeout: object) -> float | None:
-    if timeout is None:
-        return None
-    example = "await mcp_tools(session, server='github', timeout=30)"
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(
-            fix_message(f"timeout= takes seconds (got: {timeout!r})", "give a number of seconds, or None", example)
-        )
-    if not timeout > 0:  # not-a-number, too
-        raise ValueError(fix_message(f"timeout= is not above 0 (got: {timeout!r})", "give seconds above 0", example))
-    return timeout

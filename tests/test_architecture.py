@@ -33,6 +33,8 @@ GROUND = (
     "human",
     "schemas",
     "hints",
+    "results",
+    "tool_class",
     "tools",
     "mcp_tools",
 )

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from agentperm_nb import Agent, DecideByHuman, ToolCall
+from agentperm_nb import Agent, AllowByReadOnly, DecideByHuman, PermissionWarning, ToolCall
 from agentperm_nb.errors import ToolInputError
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import freeze
@@ -236,6 +236,12 @@ class TestForms:
             ({"secret": "a"}, TypeError, "list of argument names"),
             ({"secret": [1]}, TypeError, "list of argument names"),
             ({"secret": None}, TypeError, "list of argument names"),
+            ({"timeout": True}, TypeError, "takes seconds"),
+            ({"timeout": "30"}, TypeError, "takes seconds"),
+            ({"timeout": 0}, ValueError, "not above 0"),
+            ({"timeout": -1.5}, ValueError, "not above 0"),
+            ({"timeout": float("-inf")}, ValueError, "not above 0"),
+            ({"timeout": float("nan")}, ValueError, "not above 0"),
             ({"read_only": 1}, TypeError, "read_only= takes True or False"),
             ({"input_schema": "{}"}, TypeError, "is not a dict"),
         ],
@@ -253,6 +259,214 @@ class TestForms:
             tool(read_only=True)(tool(add))
         with pytest.raises(TypeError, match="@tool takes a function"):
             tool(read_only=True)(5)  # type: ignore[arg-type]
+
+
+class TestTimeouts:
+    def test_a_tool_has_no_limit_unless_it_says_so(self) -> None:
+        assert tool(add).timeout is None
+        assert Tool("add", function=add).timeout is None
+
+    @pytest.mark.parametrize("seconds", [30, 0.5], ids=repr)
+    def test_a_tool_says_in_seconds_when_its_calls_are_given_up(self, seconds: float) -> None:
+        assert tool(timeout=seconds)(add).timeout == seconds
+        assert Tool("add", function=add, timeout=seconds).timeout == seconds
+
+    def test_infinity_is_no_limit(self) -> None:
+        assert tool(timeout=float("inf"))(add).timeout is None
+
+
+class Files:
+    """Files below a folder."""
+
+    def __init__(self, root: str = "/data") -> None:
+        self.root = root
+
+    @tool(read_only=True, secret=["key"], timeout=5)
+    def read(self, path: str, key: str = "") -> str:
+        """Read a file."""
+        return f"{self.root}/{path}"
+
+    @tool
+    async def write(self, path: str, day: datetime.date) -> Any:
+        """Write a file."""
+        return self.root, path, day
+
+    def plain(self, path: str) -> str:
+        return path
+
+
+class Archive(Files):
+    @classmethod
+    @tool
+    def kinds(cls) -> str:
+        """List the kinds of archives."""
+        return cls.__name__
+
+    @staticmethod
+    @tool
+    def sizes(path: str) -> str:
+        """Tell sizes."""
+        return f"size of {path}"
+
+    @tool(read_only=True)
+    def read(self, path: str, key: str = "") -> str:
+        """Read from an archive."""
+        return f"archived {super().read(path)}"
+
+    @tool
+    def pack(self) -> str:
+        """Pack."""
+        return f"packed {self.root}"
+
+
+class Closed(Files):
+    def write(self, path: str) -> None:  # type: ignore[override]
+        """Not a tool any more."""
+
+
+class TestMethods:
+    def test_a_tool_in_a_class_is_a_method_of_its_objects(self) -> None:
+        read = Files("/here").read
+        assert isinstance(read, Tool)
+        assert (read.name, read.description, read.timeout, read.secret) == (
+            "read", "Read a file.", 5, frozenset({"key"}),
+        )  # fmt: skip
+        assert read.hints.read_only is True
+        assert list(read.input_schema["properties"]) == ["path", "key"]
+        assert read.run({"path": "a"}) == "/here/a"
+        assert read("b") == Files("/here").read("b") == "/here/b"
+        assert [problem for _, problem in read.check_args({"self": 1, "path": "a"})] == [
+            "Additional properties are not allowed ('self' was unexpected)"
+        ]
+
+    def test_the_tool_of_the_class_is_the_function_that_takes_the_object_first(self) -> None:
+        assert Files.read is Files.read
+        assert Files.read(Files("/x"), "a") == "/x/a"
+        assert Files.read.owner is Files
+
+    def test_tools_of_two_objects_are_two(self) -> None:
+        first, second = Files("/1").read, Files("/2").read
+        assert (first.run({"path": "a"}), second.run({"path": "a"})) == ("/1/a", "/2/a")
+        assert first.owner is None
+
+    def test_an_async_method_is_awaited_and_its_values_are_converted(self) -> None:
+        write = Files("/w").write
+        assert write.is_async
+        waiting = write.run({"path": "a", "day": "2026-01-02"})
+        with pytest.raises(StopIteration) as end:
+            waiting.send(None)
+        assert end.value.value == ("/w", "a", datetime.date(2026, 1, 2))
+
+    def test_an_object_in_the_list_stands_for_its_tools_in_the_order_of_their_definition(self) -> None:
+        assert list(as_tools([Files()])) == ["read", "write"]
+        assert list(as_tools([add, Files()])) == ["add", "read", "write"]
+
+    def test_inherited_tools_come_first_and_an_overridden_one_keeps_its_place(self) -> None:
+        tools = as_tools([Archive("/a")])
+        assert list(tools) == ["read", "write", "kinds", "sizes", "pack"]
+        assert tools["read"].run({"path": "f"}) == "archived /a/f"
+        assert tools["kinds"].run({}) == "Archive"
+        assert tools["sizes"].run({"path": "f"}) == "size of f"
+        assert tools["pack"].run({}) == "packed /a"
+        assert [tools[name].input_schema.get("required") for name in ("kinds", "sizes", "pack")] == [
+            None, ["path"], None,
+        ]  # fmt: skip
+
+    def test_a_method_that_a_subclass_makes_plain_is_no_tool_any_more(self) -> None:
+        assert list(as_tools([Closed()])) == ["read"]
+
+    def test_a_callable_object_with_tools_stands_for_them(self) -> None:
+        class Box(Files):
+            def __call__(self) -> None: ...
+
+        assert list(as_tools([Box()])) == ["read", "write"]
+
+    def test_an_object_without_tools_is_refused(self) -> None:
+        class Empty:
+            def __repr__(self) -> str:
+                return "Empty()"
+
+            def read(self) -> None: ...
+
+        with pytest.raises(TypeError, match=r"Empty\(\) in tools= is not a tool") as caught:
+            as_tools([Empty()])
+        assert three_parts(str(caught.value))
+
+    @pytest.mark.parametrize("make", [as_tool, lambda item: as_tools([item])], ids=["as_tool", "as_tools"])
+    def test_a_method_without_its_object_is_refused_in_three_parts(self, make: Callable[[Any], Any]) -> None:
+        with pytest.raises(TypeError, match="read in tools= is a method of Files without an object") as caught:
+            make(Files.read)
+        assert three_parts(str(caught.value))
+        assert as_tool(Files().read).name == "read"
+
+    def test_a_class_with_tools_is_refused_with_a_hint_to_its_objects(self) -> None:
+        with pytest.raises(TypeError, match=r"Files \(the class\) in tools= is not a tool\nFix: give an object of it"):
+            as_tools([Files])
+
+    def test_a_tool_that_takes_no_object_stays_itself_in_a_class(self) -> None:
+        shared = tool(add)
+
+        class Settings:
+            add = shared
+            echo = Tool("echo", function=lambda text: text)
+
+        assert Settings().add is shared
+        assert Settings.add is shared
+        assert as_tool(shared) is shared
+        assert list(as_tools([Settings()])) == ["add", "echo"]
+
+    def test_a_decorator_above_a_classmethod_is_refused_with_the_order_that_works(self) -> None:
+        async def f(cls: Any) -> None: ...
+
+        with pytest.raises(TypeError, match="@tool stands above @classmethod") as caught:
+            tool(classmethod(f))  # type: ignore[call-overload]
+        assert three_parts(str(caught.value))
+
+    def test_methods_of_an_object_are_decided_about_and_run_like_any_tool(self) -> None:
+        agent = Agent([Files("/here")], permissions=[AllowByReadOnly()])
+        day = {"path": "b", "day": "2026-01-02"}
+        with pytest.warns(PermissionWarning):
+            turn = agent.use_tools([ToolCall("read", {"path": "a"}), ToolCall("write", day)])
+        assert [(result.verdict, result.value) for result in turn.results] == [("allowed", "/here/a"), ("denied", None)]
+
+
+class TestObjectsThatStandForATool:
+    def test_what_as_tool_returns_is_the_tool(self) -> None:
+        class Searcher:
+            def as_tool(self) -> Tool:
+                return Tool("search", function=self.search)
+
+            def search(self, query: str) -> str:
+                return f"found {query}"
+
+            @tool
+            def other(self) -> None:
+                """Not asked for: the object says itself what it stands for."""
+
+        assert as_tool(Searcher()).run({"query": "a"}) == "found a"
+        assert list(as_tools([Searcher(), add])) == ["search", "add"]
+
+    @pytest.mark.parametrize("value", [None, "search", add, Files.read], ids=["none", "text", "function", "method"])
+    def test_anything_else_that_it_returns_is_refused_in_three_parts(self, value: Any) -> None:
+        class Wrong:
+            def as_tool(self) -> Any:
+                return value
+
+            def __repr__(self) -> str:
+                return "Wrong()"
+
+        text = "is a method of Files" if value is Files.read else r"as_tool\(\) of Wrong\(\) in tools= returned"
+        with pytest.raises(TypeError, match=text) as caught:
+            as_tools([Wrong()])
+        assert three_parts(str(caught.value))
+
+    def test_an_as_tool_that_is_async_is_refused(self) -> None:
+        class Later:
+            async def as_tool(self) -> Tool:
+                return tool(add)
+
+        with pytest.raises(TypeError, match="returned coroutine, not a Tool"):
+            as_tool(Later())
 
 
 class TestHints:
