@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import anthropic
@@ -233,6 +237,19 @@ async def test_what_would_run_at_the_provider_is_decided_here_and_approved_only_
     assert items[7:] == [RAN, said("3 rows.")]
     (ran,) = read_reply(reply).provider_calls
     assert (ran.name, ran.failed, ran.approval_id) == ("db__select", False, "mcpr_select")
+
+
+async def test_the_loop_on_the_page_about_servers_that_the_provider_connects_to_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+    (block,) = [found for found in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "require_approval" in found]
+    agent = Agent(tools=[read_file], permissions=[AllowByName(["db__select"])])
+    with serving(APPROVALS[:1], [RAN, said("Closed.")]) as model:
+        async with openai.AsyncOpenAI(base_url=f"{model.url}/v1", api_key="test", max_retries=0) as client:
+            names: dict[str, Any] = {"agent": agent, "client": client, "MODEL": "gpt"}
+            await FunctionType(compile(block, "mcp.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)()
+    assert [tool["type"] for tool in model.requests[0]["tools"]] == ["mcp", "function"]
+    assert [item["approve"] for item in names["items"] if item.get("type") == "mcp_approval_response"] == [True]
+    assert names["turn"].provider_calls[0].name == "db__select"
 
 
 PLOT = Image(b"\x89PNG", "image/png")
