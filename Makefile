@@ -1,8 +1,9 @@
-# make demo    open the quickstart in JupyterLab (ARGS=--no-browser passes arguments on)
-# make test    everything: lint, format, types, all tests, those in a real browser too
-# make check   the quick part, for every day: no browser
-# make bench   the figures, against the peers where there are some (ARGS=--quick for a first look)
-# make clean   remove .venv, .venvs and what was built
+# make demo        open the quickstart in JupyterLab (ARGS=--no-browser passes arguments on)
+# make test        everything: lint, format, types, all tests, those in a real browser too
+# make check       the quick part, for every day: no browser
+# make test-long   the laws of the engine on 100,000 generated permission lists (15 to 30 minutes)
+# make bench       the figures, against the peers where there are some (ARGS=--quick for a first look)
+# make clean       remove .venv, .venvs and what was built
 #
 # PYTHON=/path/to/python3 and CHROMIUM=/path/to/chromium choose others than the first ones found.
 
@@ -28,7 +29,7 @@ find_chromium = for chromium in "$(CHROMIUM)" chromium chromium-browser google-c
 	[ "$$chromium" = "$(CHROMIUM)" ] && break; \
 	done
 
-.PHONY: help demo test check bench clean lint kernels chromium
+.PHONY: help demo test test-long check bench clean lint kernels chromium
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -96,6 +97,10 @@ test: chromium lint kernels
 check: lint kernels
 	@echo "Tests without a browser ..."; \
 	$(BIN)/python -m pytest -m "not browser" $(ARGS)
+
+test-long: .venv/.dev
+	@echo "The laws, on 100,000 generated permission lists (15 to 30 minutes) ..."; \
+	AGENTPERM_LAW_EXAMPLES=100000 $(BIN)/python -m pytest tests/test_laws.py $(ARGS)
 
 bench: .venv/.bench
 	@status=0; \

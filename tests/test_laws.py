@@ -1,7 +1,8 @@
 """The laws of the engine, on generated permission lists, turns and answers.
 
-``AGENTPERM_LAW_EXAMPLES`` says how many examples each law gets: 150 when left out, a third of it where an example is
-several turns.
+``AGENTPERM_LAW_EXAMPLES`` says how many permission lists are generated for the laws on decisions, 3,000 when left out;
+each of those laws gets a third. A law on whole turns gets at least 150, and one whose examples are several turns at
+least 51. How many lists and calls were decided is printed at the end.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import os
 import types
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +22,8 @@ from turns import DRIVERS, Scripted, run_noting
 
 from agentperm_nb import (
     Agent,
+    AllowByDefault,
+    AllowByName,
     Allowed,
     AllowPermission,
     ApprovalDecision,
@@ -27,6 +31,7 @@ from agentperm_nb import (
     CallResult,
     DecidePermission,
     Denied,
+    DenyByName,
     DenyPermission,
     Permission,
     Redactor,
@@ -38,12 +43,47 @@ from agentperm_nb import (
     Turn,
     thaw,
 )
+from agentperm_nb.permissions.deciding import Decision, PermissionList, adecide, decide
 
-pytestmark = pytest.mark.law
+LISTS = int(os.environ.get("AGENTPERM_LAW_EXAMPLES", "3000"))
+IN_TURNS = max(150, LISTS // 150)  # a turn takes as long as many decisions
+DECISION_LAW = settings(max_examples=-(-LISTS // 3), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = settings(DECISION_LAW, max_examples=IN_TURNS)
+LONG_LAW = settings(DECISION_LAW, max_examples=IN_TURNS // 3 + 1)  # several turns an example
 
-EXAMPLES = int(os.environ.get("AGENTPERM_LAW_EXAMPLES", "150"))
-LAW = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-LONG_LAW = settings(LAW, max_examples=EXAMPLES // 3 + 1)  # several turns an example
+pytestmark = [pytest.mark.law, pytest.mark.timeout(max(300, LISTS // 20))]
+
+
+@dataclass
+class Decided:
+    """What the laws were held against."""
+
+    lists: int = 0
+    different: set[int] = field(default_factory=set)
+    calls: int = 0
+    turns: int = 0
+
+    def note(self, listed: list[Rule], calls: int) -> None:
+        self.lists += 1
+        self.different.add(hash(tuple(listed)))
+        self.calls += calls
+
+    def __str__(self) -> str:
+        return (
+            f"laws: {self.lists:,} permission lists ({len(self.different):,} different ones), {self.calls:,} calls "
+            f"decided, in {self.turns:,} whole turns and one by one"
+        )
+
+
+DECIDED = Decided()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n{DECIDED}")
+
 
 # ---------------------------------------------------------------------- what is generated
 
@@ -66,10 +106,11 @@ class Rule:
 
     kind: str
     form: str
-    says: tuple[tuple[tuple[str, int], str], ...]
+    says: tuple[tuple[tuple[str, int | None], str], ...]
 
     def of(self, name: str, n: Any) -> str | None:
-        return dict(self.says).get((name, n))
+        table = dict(self.says)
+        return table.get((name, n), table.get((name, None)))  # a rule on names does not look at the number
 
     def act(self, name: str, n: Any) -> Any:
         match self.of(name, n):
@@ -95,13 +136,20 @@ class Rule:
                 return True if junk == "True" else "allow"
 
     def permission(self, index: int) -> Permission:
+        called = f"{self.kind} {index}"
+        if self.form == "name":
+            names = [name for (name, _), _ in self.says]
+            if self.kind == "deny":
+                return DenyByName([name.upper() for name in names], name=called)
+            return AllowByName(names, name=called) if names != list(NAMES) else AllowByDefault(name=called)
+
         def check(it: Any, state: Any, call: ToolCall, tool: Any) -> Any:
             return self.act(call.name, call.args.get("n"))
 
         async def acheck(it: Any, state: Any, call: ToolCall, tool: Any) -> Any:
             return self.act(call.name, call.args.get("n"))
 
-        body: dict[str, Any] = {"check": check, "blocking": self.form == "blocking", "name": f"{self.kind} {index}"}
+        body: dict[str, Any] = {"check": check, "blocking": self.form == "blocking", "name": called}
         if self.form == "async":
             body["acheck"] = acheck
         made: Permission = types.new_class(
@@ -111,15 +159,21 @@ class Rule:
 
 
 def rules(*, faults: bool = True, stops: bool = True, kinds: tuple[str, ...] = tuple(KINDS)) -> st.SearchStrategy[Rule]:
-    def of_kind(kind: str) -> st.SearchStrategy[Rule]:
+    # Strategies that are made once: one made for each rule would take ten times as long as the decisions.
+    def of_kind(kind: str) -> list[st.SearchStrategy[Rule]]:
         words = [word for word in MAY_SAY[kind] if stops or word != "stop"]
         # Faults are rare, or hardly a turn would get past them.
-        said = st.sampled_from([*words * 4, *(FAULTS if faults else ())])
-        forms = st.sampled_from(["inline", "inline", "blocking", "async"])
-        table = st.dictionaries(st.sampled_from(PLACES), said, max_size=5).map(lambda table: tuple(table.items()))
-        return st.builds(Rule, st.just(kind), forms, table)
+        heard = [*words * 4, *(FAULTS if faults else ())]
+        said = st.tuples(*[st.sampled_from([*[None] * len(heard), *heard])] * len(PLACES))
+        table = said.map(lambda said: tuple((place, word) for place, word in zip(PLACES, said, strict=True) if word))
+        own = st.builds(Rule, st.just(kind), st.sampled_from(["inline", "inline", "blocking", "async"]), table)
+        if kind == "decide":
+            return [own] * 4
+        named = st.sampled_from([(NAMES[0],), (NAMES[1],), NAMES])
+        by_name = named.map(lambda names: Rule(kind, "name", tuple(((name, None), kind) for name in names)))
+        return [own, own, own, by_name]
 
-    return st.sampled_from(kinds).flatmap(of_kind)
+    return st.one_of(strategy for kind in kinds for strategy in of_kind(kind))
 
 
 def lists(**options: Any) -> st.SearchStrategy[list[Rule]]:
@@ -194,8 +248,11 @@ class World:
             permissions=[rule.permission(index) for index, rule in enumerate(listed)],
             human=Scripted(review),
         )
+        DECIDED.note(listed, 0)
 
     def turn(self, driver: str, calls: list[ToolCall]) -> Outcome:
+        DECIDED.calls += len(calls)
+        DECIDED.turns += 1
         before = len(self.agent.state.results)
         outcome, _ = run_noting(driver, self.agent, calls)
         results = sorted(self.agent.state.results[before:], key=lambda result: int(result.call_key.rsplit("/", 1)[1]))
@@ -225,13 +282,20 @@ class Outcome:
 # ---------------------------------------------------------------------- the law again, as short as it can be said
 
 
-def ruling(listed: list[Rule], name: str, n: Any) -> str:
-    """Return what the list comes to for a call: allow, deny, stop, ask, error, or nobody."""
-    for rule in sorted(listed, key=lambda rule: rule.kind != "deny"):
+def ruled_by(listed: list[Rule], name: str, n: Any) -> tuple[str, int | None]:
+    """Return what the list comes to for a call, and the number of the rule that says so.
+
+    It comes to allow, deny, stop, ask, error, or nobody.
+    """
+    for index, rule in sorted(enumerate(listed), key=lambda entry: entry[1].kind != "deny"):
         said = rule.of(name, n)
         if said is not None:
-            return "deny" if said == "ToolError" else "error" if said in RAISES else said
-    return "nobody"
+            return "deny" if said == "ToolError" else "error" if said in RAISES else said, index
+    return "nobody", None
+
+
+def ruling(listed: list[Rule], name: str, n: Any) -> str:
+    return ruled_by(listed, name, n)[0]
 
 
 def expected(
@@ -287,7 +351,86 @@ def expected(
     return [verdict or "allowed" for verdict in verdicts], [runs[position] for position in sorted(runs)]
 
 
-# ---------------------------------------------------------------------- laws
+# ---------------------------------------------------------------------- laws on decisions
+
+TOOLS = {name: Tool(name, "", {}, function=print) for name in NAMES}
+
+
+def decided(ask: Callable[[], Decision]) -> tuple[str, str | None]:
+    """Return what a decision comes to, in the words of the law, and the name of the rule."""
+    try:
+        decision = ask()
+    except (TypeError, ValueError, RuntimeError) as error:
+        (note,) = error.__notes__
+        return "error", note.removeprefix("exception raised in permission ").partition(" checking")[0]
+    match decision.verdict:
+        case Allowed():
+            word = "allow"
+        case Ask():
+            word = "ask"
+        case Denied(_, stop):
+            word = "stop" if stop else "deny" if decision.decided_by is not None else "nobody"
+    return word, decision.decided_by
+
+
+def finished(coroutine: Coroutine[Any, Any, Decision]) -> Decision:
+    """Return the result of a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        made: Decision = end.value
+        return made
+    raise AssertionError("it waits")
+
+
+def all_decided(listed: list[Rule]) -> list[str]:
+    """Return what a list comes to for a call of every place."""
+    permissions = PermissionList([rule.permission(index) for index, rule in enumerate(listed)])
+    DECIDED.note(listed, len(PLACES))
+    return [decided(partial(decide, permissions, None, ToolCall(name, {"n": n}), TOOLS[name]))[0] for name, n in PLACES]
+
+
+@DECISION_LAW
+@given(lists(), st.lists(st.sampled_from(PLACES), min_size=1, max_size=6))
+def test_a_call_is_decided_as_the_law_says_in_both_forms(listed: list[Rule], places: list[tuple[str, int]]) -> None:
+    # Without blocking rules, the async form waits for nothing.
+    listed = [replace(rule, form="inline") if rule.form == "blocking" else rule for rule in listed]
+    permissions = PermissionList([rule.permission(index) for index, rule in enumerate(listed)])
+    DECIDED.note(listed, len(places))
+    for name, n in places:
+        call, tool = ToolCall(name, {"n": n}), TOOLS[name]
+        word, index = ruled_by(listed, name, n)
+        expected = (word, None if index is None else f"{listed[index].kind} {index}")
+        asked = (permissions, None, call, tool)
+        assert decided(partial(decide, *asked)) == expected
+        assert decided(lambda asked=asked: finished(adecide(*asked))) == expected  # type: ignore[misc]
+
+
+@DECISION_LAW
+@given(lists(), rules(kinds=("deny",)), st.integers(0, 5))
+def test_one_more_deny_rule_never_lets_a_refused_call_through(listed: list[Rule], more: Rule, at: int) -> None:
+    for before, after in zip(all_decided(listed), all_decided([*listed[:at], more, *listed[at:]]), strict=True):
+        assert before in ("allow", "ask") or after not in ("allow", "ask")
+
+
+@DECISION_LAW
+@given(lists(), st.randoms(use_true_random=False))
+def test_neither_the_order_of_deny_rules_nor_where_they_stand_lets_a_call_through(
+    listed: list[Rule], random: Any
+) -> None:
+    denies = [rule for rule in listed if rule.kind == "deny"]
+    random.shuffle(denies)
+    shuffled = [rule for rule in listed if rule.kind != "deny"]
+    for rule in denies:
+        shuffled.insert(random.randint(0, len(shuffled)), rule)
+    for first, second in zip(all_decided(listed), all_decided(shuffled), strict=True):
+        if first in ("allow", "ask", "nobody"):  # which of several denies is the first may differ
+            assert first == second
+        else:
+            assert second not in ("allow", "ask", "nobody")
+
+
+# ---------------------------------------------------------------------- laws on whole turns
 
 
 @LAW
@@ -564,3 +707,10 @@ def test_a_secret_in_the_arguments_is_never_shown_nor_stored(
             explanation = agent.explain(call)
             assert PLANTED not in repr(explanation) + explanation._repr_html_()
     assert all(Redactor().value(row["args"]) == row["args"] for row in rows.to_dict("records"))
+
+
+def test_at_least_two_thousand_lists_are_decided_in_every_run(request: pytest.FixtureRequest) -> None:
+    here = {item.name for item in request.session.items if item.path == request.path}
+    laws = {name for name in globals() if name.startswith("test_")}
+    if laws <= here:  # and not some of them only
+        assert len(DECIDED.different) >= 2_000

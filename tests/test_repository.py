@@ -62,7 +62,14 @@ def test_the_two_commands_stand_in_a_block_to_copy() -> None:
 
 def test_make_alone_says_what_there_is() -> None:
     done = subprocess.run(["make"], capture_output=True, text=True, check=True, cwd=REPOSITORY, env=_own_environment())
-    assert [line.split()[1] for line in done.stdout.splitlines()] == ["demo", "test", "check", "bench", "clean"]
+    assert [line.split()[1] for line in done.stdout.splitlines()] == [
+        "demo",
+        "test",
+        "check",
+        "test-long",
+        "bench",
+        "clean",
+    ]
 
 
 def test_a_missing_python_is_named_with_its_fix(tmp_path: Path) -> None:
