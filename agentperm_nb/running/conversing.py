@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
 from agentperm_nb.human import check_returns
 from agentperm_nb.running.driving import loop_thread, on_loop_thread
+from agentperm_nb.running.formats.spoken import why_cut
 from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
 from agentperm_nb.running.messages import Message
-from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model
+from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model, check_answers_blocking
 from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.running.state import State
@@ -83,6 +84,8 @@ class Conversing(TurnTaking):
             raise TypeError(
                 fix_message(f"{body!r} is async", "await the async form", "answer = await agent.arun('Tidy notes.txt')")
             )
+        if self.loop is None:
+            check_answers_blocking(self.model)  # before anything is recorded; a loop of one's own may not ask it
         with self._running(prompt_or_state, blocking=True) as state:
             return body(self, state)
 
@@ -203,6 +206,7 @@ class Conversing(TurnTaking):
             raise
         state.end_thinking(replies[0])
         self._tell("on_think_end", state, replies[0])
+        _warn_if_cut(replies[0])
 
     @contextlib.contextmanager
     def _running(self, prompt_or_state: str | State, *, blocking: bool) -> Iterator[State]:
@@ -282,6 +286,13 @@ class Conversing(TurnTaking):
 
     def _as_agent(self) -> Agent:
         return cast("Agent", self)
+
+
+def _warn_if_cut(reply: Message) -> None:
+    """Say that an answer is not whole; of a call that is not, the model is told."""
+    why = why_cut(reply.reply) if reply.reply is not None and not reply.tool_calls else None
+    if why is not None:
+        warn_user(f"the model's reply was cut off ({why}): its text is not whole", UserWarning)
 
 
 def _check_state(state: object, method: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 from agentperm_nb.errors import fix_message
+from agentperm_nb.running.formats.spoken import is_paused
 from agentperm_nb.running.history import StoppedByFinish, StoppedByLimit, StoppedByPermission, StoppedByUntil
 from agentperm_nb.running.state import State
 
@@ -34,12 +35,16 @@ _EXAMPLE = (
 
 
 def waiting_for_user(state: State) -> bool:
-    """Return whether the model has handed the turn back: its last message has no calls, and nothing came after it."""
+    """Return whether the model has handed the turn back: its last message has no calls, and nothing came after it.
+
+    A reply that its provider has paused is none: the model goes on when it is asked again.
+    """
     snapshot = state.snapshot()
     if snapshot.pending_calls or not snapshot.messages:
         return False
     last = snapshot.messages[-1]
-    return last.role == "assistant" and not last.tool_calls
+    paused = last.reply is not None and is_paused(last.reply)
+    return last.role == "assistant" and not last.tool_calls and not paused
 
 
 class Loop:

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
@@ -31,6 +31,7 @@ __all__ = [
     "aask_model",
     "as_message",
     "ask_model",
+    "check_answers_blocking",
     "checked_model",
     "is_async_model",
 ]
@@ -43,6 +44,14 @@ _EXAMPLE = (
     "agent = Agent(tools=[read_file], model=AnthropicModel(client, 'claude-sonnet-4-5'))\n"
     "answer = await agent.arun('Tidy notes.txt')"
 )
+_CONVERSATION = "give it to the run: a prompt, or a State with the messages"
+_INSTRUCTIONS = "give it to the agent, as instructions="
+# Options with which an API sends something else than one whole reply, and what that is.
+_NOT_ONE_REPLY = {
+    "stream": "a stream of pieces, not a reply",
+    "background": "a note that it has begun, not a reply",
+    "n": "several replies, of which none is known to be the one to follow",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +85,17 @@ def checked_model(model: object) -> None:
 
 def is_async_model(model: Model | None) -> bool:
     """Return whether a model says that it answers only asynchronously."""
-    if inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(type(model).__call__):
-        return True
-    return getattr(model, "is_async", False) is True
+    return _gives_awaitable(model) or getattr(model, "is_async", False) is True
+
+
+def check_answers_blocking(model: Model | None) -> None:
+    """Refuse a model that says that it answers only asynchronously.
+
+    Raises:
+        TypeError: It does.
+    """
+    if is_async_model(model):
+        raise _only_async(model)
 
 
 def ask_model(model: Model, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Message:
@@ -88,17 +105,12 @@ def ask_model(model: Model, messages: Sequence[Message], tools: Sequence[ToolSpe
         TypeError: The model answers only asynchronously, or its reply is none.
         Exception: Whatever the model raised.
     """
+    check_answers_blocking(model)
     reply = model(messages, tools)
     if inspect.isawaitable(reply):
         if inspect.iscoroutine(reply):
             reply.close()
-        raise TypeError(
-            fix_message(
-                f"the model {_name(model)} answers only asynchronously",
-                "await the async form, or give it a sync client",
-                "answer = await agent.arun('Tidy notes.txt')",
-            )
-        )
+        raise _only_async(model)
     return as_message(reply)
 
 
@@ -154,91 +166,143 @@ class _ClientModel:
     Args:
         client: The client, sync or async.
         model: Name of the model at the provider.
+        tools: Tools that the provider runs itself, as its API describes them; they follow the agent's.
         **options: What every request is given beside; the provider's documentation lists it.
 
     Raises:
-        TypeError: The client has no such API, or `model` is not a string.
+        TypeError: The client has no such API, `model` is not a string, or an option is none of a request's or comes
+            from the run.
+        ValueError: With an option like this the API would send something else than one whole reply.
     """
 
     _api: tuple[str, ...] = ()
+    _format = ""
+    _from_run: ClassVar[Mapping[str, str]] = {}
+    """Options that every request takes from the run, and what to do instead of giving them."""
 
-    def __init__(self, client: Any, model: str, **options: Any) -> None:
-        create = client
-        for name in (*self._api, "create"):
-            create = getattr(create, name, None)
-        if not callable(create):
-            problem = f"{type(self).__name__} takes a client with .{'.'.join(self._api)}.create (got: {client!r})"
+    def __init__(self, client: Any, model: str, *, tools: Iterable[Any] = (), **options: Any) -> None:
+        self.client, self.model, self.options = client, model, options
+        create = self._create
+        if create is None:
+            got = f"the class {client.__name__}" if isinstance(client, type) else type(client).__name__
+            problem = f"{type(self).__name__} takes a client with .{'.'.join(self._api)}.create (got: {got})"
             raise TypeError(fix_message(problem, "give the provider's client object", self._example()))
         if not isinstance(model, str) or not model.strip():
             problem = f"{type(self).__name__} takes the name of a model (got: {model!r})"
             raise TypeError(fix_message(problem, "give the name", self._example()))
-        self.client, self.model, self.options = client, model, options
-        self._create: Callable[..., Any | Awaitable[Any]] = create
-        self.is_async: bool = inspect.iscoroutinefunction(inspect.unwrap(create))
-        """Whether the client answers only asynchronously."""
+        self.tools = self._checked_tools(tools)
+        """The tools that the provider runs itself."""
+        self._check_options(create)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.client).__name__}(), {self.model!r})"
 
+    @property
+    def is_async(self) -> bool:
+        """Whether the client answers only asynchronously."""
+        return _gives_awaitable(self._create)
+
     def __call__(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Any:
         """Ask the provider; return its reply, or something to await for it."""
-        return self._create(**{"model": self.model, **self._request(messages, tools), **self.options})
+        request = {"model": self.model, **self._request(messages)}
+        if tools or self.tools:
+            request["tools"] = [*tool_specs(self._format, tools), *self.tools]
+        assert self._create is not None
+        return self._create(**request, **self.options)
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Mapping[str, Any]:
+    @property
+    def _create(self) -> Callable[..., Any] | None:
+        # Looked up for every request: what traces or replaces the client's methods may come later than this object.
+        found = self.client
+        for name in (*self._api, "create"):
+            found = getattr(found, name, None)
+        return found if callable(found) else None
+
+    def _request(self, messages: Sequence[Message]) -> Mapping[str, Any]:
         raise NotImplementedError
 
     @classmethod
     def _example(cls) -> str:
         return _EXAMPLE
 
+    def _checked_tools(self, tools: Any) -> tuple[Any, ...]:
+        listed = tuple(tools) if isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping) else None
+        if listed is None or not all(isinstance(item, Mapping) for item in listed):
+            problem = f"tools= of {type(self).__name__} takes a list of tools that the provider runs (got: {tools!r})"
+            fix = "describe them as its API does; your own tools are given to the agent"
+            raise TypeError(fix_message(problem, fix, "Agent(tools=[read_file], model=model)"))
+        return listed
+
+    def _check_options(self, create: Callable[..., Any]) -> None:
+        name = type(self).__name__
+        for option, value in self.options.items():
+            if option in self._from_run:
+                problem = f"{name} takes no {option}=: every request has it from the run"
+                raise TypeError(fix_message(problem, self._from_run[option], self._example()))
+            if option in _NOT_ONE_REPLY and value and not (option == "n" and value == 1):
+                problem = f"{name} got {option}={value!r}, with which the API gives {_NOT_ONE_REPLY[option]}"
+                raise ValueError(fix_message(problem, "leave it out", self._example()))
+        known = _keywords(create)
+        unknown = [option for option in self.options if known is not None and option not in known]
+        if unknown:
+            api = f".{'.'.join(self._api)}.create"
+            problem = f"{name} got {unknown[0]}=, which {api} of this {type(self.client).__name__} does not take"
+            fix = "leave it out; what its API takes all the same is given in extra_body="
+            example = f"{name}(client, {self.model!r}, extra_body={{{unknown[0]!r}: ...}})"
+            raise TypeError(fix_message(problem, fix, example))
+
 
 class AnthropicModel(_ClientModel):
     """Anthropic's Messages API: ``AnthropicModel(anthropic.AsyncAnthropic(), "claude-sonnet-4-5")``.
 
     Args:
-        client: ``anthropic.Anthropic()`` or ``anthropic.AsyncAnthropic()``.
+        client: ``anthropic.Anthropic()`` or ``anthropic.AsyncAnthropic()``, or their like for a cloud; or its ``beta``.
         model: Name of the model.
         max_tokens: The longest reply, in tokens.
-        **options: What ``messages.create`` takes beside, such as ``temperature``.
+        tools: Tools that Anthropic runs itself, as dicts; they follow the agent's.
+        **options: What ``messages.create`` takes beside, such as ``thinking`` or ``stop_sequences``.
 
     Raises:
-        TypeError: It is no such client, or `model` is not a string.
+        TypeError: It is no such client, `model` is not a string, or an option is none of a request's or comes from the
+            run.
+        ValueError: With an option like this the API would send something else than one whole reply.
     """
 
     _api = ("messages",)
+    _format = "anthropic"
+    _from_run: ClassVar = {"messages": _CONVERSATION, "system": _INSTRUCTIONS}
 
-    def __init__(self, client: Any, model: str, *, max_tokens: int = 4096, **options: Any) -> None:
-        super().__init__(client, model, max_tokens=max_tokens, **options)
+    def __init__(
+        self, client: Any, model: str, *, max_tokens: int = 4096, tools: Iterable[Any] = (), **options: Any
+    ) -> None:
+        super().__init__(client, model, tools=tools, max_tokens=max_tokens, **options)
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Mapping[str, Any]:
-        system, params = write_conversation("anthropic", messages)
-        request: dict[str, Any] = {"messages": params}
-        if system is not None:
-            request["system"] = system
-        if tools:
-            request["tools"] = tool_specs("anthropic", tools)
-        return request
+    def _request(self, messages: Sequence[Message]) -> Mapping[str, Any]:
+        system, params = write_conversation(self._format, messages)
+        return {"messages": params} if system is None else {"messages": params, "system": system}
 
 
 class OpenAIModel(_ClientModel):
     """OpenAI's Chat Completions, and servers that speak it: ``OpenAIModel(openai.AsyncOpenAI(), "gpt-5")``.
 
     Args:
-        client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``.
+        client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``, or their like for a cloud.
         model: Name of the model.
-        **options: What ``chat.completions.create`` takes beside.
+        tools: Further tools, as dicts; they follow the agent's.
+        **options: What ``chat.completions.create`` takes beside, such as ``temperature``.
 
     Raises:
-        TypeError: It is no such client, or `model` is not a string.
+        TypeError: It is no such client, `model` is not a string, or an option is none of a request's or comes from the
+            run.
+        ValueError: With an option like this the API would send something else than one whole reply.
     """
 
     _api = ("chat", "completions")
+    _format = "openai-chat"
+    _from_run: ClassVar = {"messages": _CONVERSATION}
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Mapping[str, Any]:
-        request: dict[str, Any] = {"messages": write_conversation("openai-chat", messages)}
-        if tools:
-            request["tools"] = tool_specs("openai-chat", tools)
-        return request
+    def _request(self, messages: Sequence[Message]) -> Mapping[str, Any]:
+        return {"messages": write_conversation(self._format, messages)}
 
     @classmethod
     def _example(cls) -> str:
@@ -249,28 +313,65 @@ class OpenAIResponsesModel(_ClientModel):
     """OpenAI's Responses API: ``OpenAIResponsesModel(openai.AsyncOpenAI(), "gpt-5")``.
 
     Args:
-        client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``.
+        client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``, or their like for a cloud.
         model: Name of the model.
-        **options: What ``responses.create`` takes beside.
+        tools: Tools that OpenAI runs itself, as dicts; they follow the agent's.
+        **options: What ``responses.create`` takes beside, such as ``reasoning``.
 
     Raises:
-        TypeError: It is no such client, or `model` is not a string.
+        TypeError: It is no such client, `model` is not a string, or an option is none of a request's or comes from the
+            run.
+        ValueError: With an option like this the API would send something else than one whole reply.
     """
 
     _api = ("responses",)
+    _format = "openai-responses"
+    _from_run: ClassVar = {
+        "input": _CONVERSATION,
+        "instructions": _INSTRUCTIONS,
+        "conversation": _CONVERSATION,
+        "previous_response_id": _CONVERSATION,
+    }
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Mapping[str, Any]:
-        instructions, items = write_conversation("openai-responses", messages)
-        request: dict[str, Any] = {"input": items}
-        if instructions is not None:
-            request["instructions"] = instructions
-        if tools:
-            request["tools"] = tool_specs("openai-responses", tools)
-        return request
+    def _request(self, messages: Sequence[Message]) -> Mapping[str, Any]:
+        instructions, items = write_conversation(self._format, messages)
+        return {"input": items} if instructions is None else {"input": items, "instructions": instructions}
 
     @classmethod
     def _example(cls) -> str:
         return "agent = Agent(tools=[read_file], model=OpenAIResponsesModel(openai.AsyncOpenAI(), 'gpt-5'))"
+
+
+def _gives_awaitable(function: Any) -> bool:
+    """Return whether a function, or an object that can be called, says that its result has to be awaited."""
+    for found in (function, type(function).__call__):
+        try:
+            if inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(inspect.unwrap(found)):
+                return True
+        except (TypeError, ValueError):  # it is wrapped in itself, or in what is no function
+            continue
+    return False
+
+
+def _keywords(function: Callable[..., Any]) -> set[str] | None:
+    """Return the names that a function takes by keyword; None when it takes any, or does not tell."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY}
+
+
+def _only_async(model: object) -> TypeError:
+    return TypeError(
+        fix_message(
+            f"the model {_name(model)} answers only asynchronously",
+            "await the async form, or give it a sync client",
+            "answer = await agent.arun('Tidy notes.txt')",
+        )
+    )
 
 
 def _name(model: object) -> str:
