@@ -301,7 +301,7 @@ def test_a_result_that_no_call_waits_for_is_an_error(provider: str, conversation
         ([Message("user", [ADD])], ValueError, "of role 'user', has a ToolCall"),
         ([Message("system", [ADD])], ValueError, "of role 'system', has a ToolCall"),
         ([Message("assistant", [result(ADD)])], ValueError, "of role 'assistant', has a ToolResultBlock"),
-        ([Message("assistant", [Image(b"", "image/png")])], ValueError, "of role 'assistant', has a Image"),
+        ([Message("assistant", [Image(b"x", "image/png")])], ValueError, "of role 'assistant', has a Image"),
     ],
 )
 def test_what_is_no_conversation_is_an_error_in_three_parts(
