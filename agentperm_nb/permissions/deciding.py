@@ -64,7 +64,7 @@ class PermissionList:
     """
 
     def __init__(self, permissions: object, *, above: Iterable[PermissionList] = ()) -> None:
-        self.unchecked = permissions is None
+        self.unchecked: bool = permissions is None
         """Whether the list is None."""
         self.items: tuple[Permission, ...] = () if permissions is None else checked_permissions(permissions)
         """The agent's own permissions, in list order."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
@@ -63,7 +63,7 @@ class Permission(Pickled):
         if "check" in cls.__dict__ and "blocking" not in cls.__dict__:
             cls.blocking = True
 
-    def __new__(cls, *args: object, **kwargs: object) -> Permission:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse a class that could not decide."""
         _check_class(cls)
         return super().__new__(cls)
@@ -111,22 +111,22 @@ class Permission(Pickled):
 class DenyPermission(Permission):
     """May deny, wherever it stands in the list; nothing that another permission says can lift it."""
 
-    kind = "deny"
-    may_return = (Denied,)
+    kind: ClassVar[str] = "deny"
+    may_return: ClassVar[tuple[type[Verdict], ...]] = (Denied,)
 
 
 class AllowPermission(Permission):
     """May allow."""
 
-    kind = "allow"
-    may_return = (Allowed,)
+    kind: ClassVar[str] = "allow"
+    may_return: ClassVar[tuple[type[Verdict], ...]] = (Allowed,)
 
 
 class DecidePermission(Permission):
     """May allow, deny or ask a person."""
 
-    kind = "decide"
-    may_return = (Allowed, Denied, Ask)
+    kind: ClassVar[str] = "decide"
+    may_return: ClassVar[tuple[type[Verdict], ...]] = (Allowed, Denied, Ask)
 
 
 _KINDS: tuple[type[Permission], ...] = (DenyPermission, AllowPermission, DecidePermission)

@@ -1,0 +1,187 @@
+"""Code as a user writes it, for type checkers: `test_types.py` has mypy and basedpyright look at it, nobody runs it.
+
+What a name is said to be here is what an editor shows while one types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_type
+
+import pandas as pd
+
+from agentperm_nb import (
+    Agent,
+    AllowByDefault,
+    AllowByName,
+    AllowByReadOnly,
+    Allowed,
+    AllowPermission,
+    ApprovalDecision,
+    ApprovalRequest,
+    Ask,
+    CallResult,
+    DecideByHuman,
+    DecidePermission,
+    Denied,
+    DenyByName,
+    DenyPermission,
+    Explanation,
+    Hints,
+    PendingTurn,
+    Permission,
+    Scope,
+    State,
+    StoppedByPermission,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolOutcome,
+    ToolOutcomeKind,
+    Turn,
+    TurnTask,
+    Verdict,
+    thaw,
+    tool,
+)
+from agentperm_nb.testing import FakeHuman, Recording, tool_call
+
+# --- tools: a decorated function is a Tool, whichever way it is decorated
+
+
+@tool
+def now() -> str:
+    return "12:00"
+
+
+@tool(read_only=True, secret=["token"])
+def read_file(path: str, token: str = "") -> str:
+    return path + token
+
+
+def hints(args: dict[str, Any]) -> Hints | None:
+    return Hints(read_only=args["mode"] == "r")
+
+
+@tool(hints_for=hints)
+async def open_file(path: str, mode: str = "r") -> bytes:
+    return f"{path}{mode}".encode()
+
+
+def write_file(path: str, content: str) -> str:
+    return path + content
+
+
+assert_type(now, Tool)
+assert_type(read_file, Tool)
+assert_type(open_file, Tool)
+assert_type(read_file.hints, Hints)
+assert_type(read_file.hints_for({"path": "a"}), Hints)
+
+# --- permissions: an object is of its own class, and a check says a verdict or nothing
+
+
+class NoLargeTransfers(DenyPermission):
+    blocking = False
+
+    def __init__(self, limit: float, *, name: str | None = None) -> None:
+        self.limit = limit
+        self.name = name
+
+    def check(self, state: State, call: ToolCall, tool: Tool) -> Denied | None:
+        if call.name == "transfer" and call.args["amount"] > self.limit:
+            return Denied(f"above {self.limit}")
+        return None
+
+
+class DuringWork(AllowPermission):
+    async def acheck(self, state: State, call: ToolCall, tool: Tool) -> Allowed | None:
+        return Allowed() if tool.name == "read_file" else None
+
+
+class AskTwice(DecidePermission):
+    def check(self, state: State, call: ToolCall, tool: Tool) -> Verdict | None:
+        if call.name in {earlier.call.name for earlier in state.history if isinstance(earlier, CallResult)}:
+            return Ask(f"{call.name} again?")
+        raise ToolError("not yet")
+
+
+class AskPolitely(DecideByHuman):
+    def question(self, call: ToolCall, tool: Tool) -> str:
+        return f"May I {call.name}?"
+
+
+assert_type(NoLargeTransfers(10), NoLargeTransfers)
+assert_type(DenyByName(["delete_*"], reason="no"), DenyByName)
+assert_type(DenyByName(["delete_*"]).patterns, tuple[str, ...])
+assert_type(AllowByName(["read_*"]).name, str | None)
+assert_type(AllowByReadOnly(trust_mcp=True).trust_mcp, bool)
+assert_type(AllowByDefault(), AllowByDefault)
+assert_type(AskPolitely(FakeHuman(["yes"])), AskPolitely)
+assert_type(NoLargeTransfers(10).check(State(), ToolCall("transfer"), read_file), Denied | None)
+assert_type(AllowByDefault().check(None, ToolCall("now"), now), Verdict | None)
+assert_type(Denied("no", stop=True).reason, str)
+assert_type(Recording(AllowByDefault()).verdicts, list[Verdict | None])
+
+# --- an agent: tools may be functions, permissions one or a list
+
+
+def handler(request: ApprovalRequest) -> ApprovalDecision | bool:
+    assert_type(request.call, ToolCall)
+    if request.call.name == "write_file":
+        return ApprovalDecision("edit", edited_args={**thaw(request.call.args), "path": "copy.txt"})
+    return ApprovalDecision("remember_allow", scope=Scope("tool", lasts="session"))
+
+
+agent = Agent(
+    [read_file, write_file],
+    permissions=[NoLargeTransfers(100), AllowByReadOnly(), AskPolitely()],
+    approval_handler=handler,
+)
+unchecked = Agent([read_file], permissions=None)
+single = Agent([read_file], permissions=AllowByDefault(), human=None)
+
+assert_type(agent.permissions, tuple[Permission, ...])
+assert_type(agent.tools, tuple[Tool, ...])
+assert_type(agent.state, State)
+assert_type(agent.explain("read_file", path="a"), Explanation)
+assert_type(agent.audit.calls(), pd.DataFrame)
+
+# --- a turn
+
+
+async def loop() -> None:
+    pending = agent.ause_tools([tool_call("read_file", path="a.txt")])
+    assert_type(pending, PendingTurn)
+    turn = await pending
+    assert_type(turn, Turn)
+    task = agent.start([tool_call("read_file", path="a.txt")])
+    assert_type(task, TurnTask)
+    assert_type(await task, Turn)
+    assert_type(task.turn, Turn)
+
+
+turn = agent.use_tools([ToolCall("read_file", {"path": "a.txt"}, id="call_1")])
+assert_type(turn, Turn)
+assert_type(turn.calls, tuple[ToolCall, ...])
+assert_type(turn.results, tuple[CallResult, ...])
+assert_type(turn.stopped, StoppedByPermission | None)
+assert_type(turn.to_messages(with_reply=True), list[dict[str, Any]])
+assert_type(turn.frame(), pd.DataFrame)
+for result in turn.results:
+    assert_type(result.outcome, ToolOutcome)
+    assert_type(result.outcome.kind, ToolOutcomeKind)
+    assert_type(result.call.args, Mapping[str, Any])
+    assert_type(result.decided_by, str | None)
+
+
+# --- what a type checker refuses: both say so when one of these is no longer an error
+
+
+def wrong() -> None:
+    Denied(None)  # type: ignore[arg-type]
+    Allowed("yes")  # type: ignore[call-arg]
+    ApprovalDecision("maybe")  # type: ignore[arg-type]
+    Agent([now], permissions=["AllowByDefault"])  # type: ignore[list-item]
+    agent.permissions = ()  # type: ignore[misc]
+    print(agent.ause_tools([tool_call("now")]).stopped)  # type: ignore[attr-defined]
