@@ -1,0 +1,77 @@
+"""The code on the pages runs, and gives what the pages say it gives.
+
+The blocks of a page are run in order, in one module. ``# → value`` below an expression is what it gives. Functions
+named ``test_…`` are called at the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = ["docs/write-a-permission.md"]
+"""The pages whose blocks stand on their own."""
+
+
+def blocks(page: str) -> list[tuple[int, str]]:
+    """Return (number of its first line, source) of each Python block."""
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [(text[: match.start()].count("\n") + 2, match[1]) for match in found]
+
+
+@pytest.fixture
+def module(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
+    """A module for the code of a page, which is found when something of it is pickled."""
+    made = types.ModuleType("code_of_a_page")
+    sys.modules[made.__name__] = made
+    yield made
+    del sys.modules[made.__name__]
+
+
+def said(lines: list[str], statement: ast.stmt) -> str | None:
+    """Return what the page says that an expression gives."""
+    assert statement.end_lineno is not None
+    below = lines[statement.end_lineno] if statement.end_lineno < len(lines) else ""
+    return below.removeprefix("# → ") if isinstance(statement, ast.Expr) and below.startswith("# → ") else None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_gives_what_the_page_says(
+    page: str, module: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown, meant = 0, 0
+    with asyncio.Runner() as runner:
+        for first, source in blocks(page):
+            meant += source.count("# → ")
+            lines = source.splitlines()
+            for statement in ast.parse(source).body:
+                expected = said(lines, statement)
+                where = f"{page}:{first + statement.lineno - 1}"
+                tree: ast.AST
+                if expected is None:
+                    tree, how = ast.Module([statement], []), "exec"
+                else:
+                    assert isinstance(statement, ast.Expr)
+                    tree, how = ast.Expression(statement.value), "eval"
+                code = compile(tree, where, how, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                value = eval(code, module.__dict__)
+                if inspect.iscoroutine(value):  # there was an await in it
+                    value = runner.run(value)
+                if expected is not None:
+                    assert repr(value) == expected, where
+                    shown += 1
+    assert shown == meant, "a value is shown that belongs to no expression"
+    for name, function in list(vars(module).items()):
+        if name.startswith("test_"):
+            function()
