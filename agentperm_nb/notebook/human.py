@@ -31,6 +31,7 @@ from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import DeliveryError, NoHumanError, fix_message
 from agentperm_nb.human import Human, check_returns
 from agentperm_nb.notebook.record import Entry, Record, note_bundle, question_record, requests_record, waiting_bundle
+from agentperm_nb.running.serving import Served, Serving, serving_elsewhere
 
 if TYPE_CHECKING:
     from agentperm_nb.notebook.kernel import Delivery
@@ -106,11 +107,28 @@ class NotebookHuman(Human):
         Raises:
             NoHumanError: Nobody can answer in this run.
         """
+        serving = serving_elsewhere()
+        if serving is not None:
+            return self._ask_from_worker(serving, prompt, returns)
         wait = _QuestionWait(prompt, returns, self.prompt_after)
         with _serving(wait) as serve:
             while not wait.done:
                 serve(_TICK)
         return wait.answer
+
+    def _ask_from_worker(self, serving: Serving, prompt: str, returns: Any) -> Any:
+        """Have the blocked main thread show the question: it is the only one that gets what the page sends."""
+        waits: list[_QuestionWait] = []
+
+        def attend() -> AbstractContextManager[Callable[[float], None]]:
+            waits.append(_QuestionWait(prompt, returns, self.prompt_after))
+            return _serving(waits[0])
+
+        served = serving.add(Served(attend, lambda: waits[0].done))
+        served.ended.wait()
+        if served.error is not None:
+            raise served.error
+        return waits[0].answer
 
     async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
         """Put a plain question in a panel and await its answer; see `Human`.
@@ -118,6 +136,10 @@ class NotebookHuman(Human):
         Raises:
             NoHumanError: Nobody can answer in this run.
         """
+        if serving_elsewhere() is not None:
+            import anyio.to_thread
+
+            return await anyio.to_thread.run_sync(self.ask, state, prompt, returns, abandon_on_cancel=True)
         wait = _QuestionWait(prompt, returns, self.prompt_after)
         await _await_answers(wait)
         return wait.answer

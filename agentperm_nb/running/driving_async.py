@@ -6,9 +6,10 @@ import contextlib
 import inspect
 import threading
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentperm_nb.approvals.requests import BlockingApprover
 from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.deciding import Check
 from agentperm_nb.running.driving import (
@@ -20,7 +21,8 @@ from agentperm_nb.running.driving import (
     loop_thread,
     review_requests,
 )
-from agentperm_nb.running.effects import Message, Review, ReviewsOver, Start, ToolDone, Wait
+from agentperm_nb.running.effects import Message, Review, ReviewEnded, ReviewsOver, Start, ToolDone, Wait
+from agentperm_nb.running.serving import Served, Serving, serving_elsewhere
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -107,7 +109,11 @@ class _AsyncWork:
 
     async def _review(self, review: Review, over: Any) -> None:
         try:
-            await review_requests(review, self.mailbox.put)
+            serving = serving_elsewhere()
+            if serving is not None and isinstance(review.approver, BlockingApprover):
+                await _served_by(serving, review.approver, review, self.mailbox.put)
+            else:
+                await review_requests(review, self.mailbox.put)
         finally:
             over.set()
 
@@ -117,6 +123,18 @@ class _AsyncWork:
         with anyio.move_on_after(2):
             for over in self.reviews:
                 await over.wait()
+
+
+async def _served_by(
+    serving: Serving, approver: BlockingApprover, review: Review, post: Callable[[Message], None]
+) -> None:
+    """Let the blocked thread above show the requests: it is the only one that gets what the page sends."""
+    import anyio
+
+    served = serving.add(Served(lambda: approver.attend(review.requests), review.is_over))
+    while not served.ended.is_set():  # noqa: ASYNC110 - another thread, which has no event to set here
+        await anyio.sleep(TICK / 2)
+    post(ReviewEnded(review.approver, review.requests, served.error))
 
 
 class _Mailbox:

@@ -19,6 +19,7 @@ from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.deciding import Check
 from agentperm_nb.running.driving import TICK, Steps, StepsInHand, as_exception, loop_thread, review_requests
 from agentperm_nb.running.effects import Effect, Message, Review, ReviewEnded, ReviewsOver, Start, ToolDone, Wait
+from agentperm_nb.running.serving import Served, Serving, serving_above, serving_elsewhere
 
 __all__ = ["drive"]
 
@@ -56,35 +57,42 @@ def drive(make: Steps[T]) -> T:
 
 class _BlockingWork:
     def __init__(self, messages: queue.SimpleQueue[Message], stack: contextlib.ExitStack) -> None:
-        self.messages, self.stack = messages, stack
-        self.attended: contextlib.ExitStack = stack.enter_context(contextlib.ExitStack())
-        self.serving: list[tuple[Review, Callable[[float], None]]] = []
+        self.messages = messages
+        elsewhere = serving_elsewhere()
+        self.serving = Serving() if elsewhere is None else elsewhere
+        """Serves panels: this turn's own and those of the turns inside it, on the outermost thread that is blocked."""
+        if elsewhere is None:
+            stack.callback(self.serving.close)
+        self.attended: list[tuple[Review, Served]] = []
         self.threads: list[threading.Thread] = []
 
     def perform(self, effect: Effect) -> Any:
         if isinstance(effect, Check):
             return effect.permission.check(effect.state, effect.call, effect.tool)
         if isinstance(effect, Start):
-            self._on_thread("agentperm-tool", _run_tool_blocking, effect)
+            self._on_thread("agentperm-tool", _run_tool_blocking, effect, self.serving)
         elif isinstance(effect, Review):
             self._review(effect)
         elif isinstance(effect, Wait):
             return self._wait()
         elif isinstance(effect, ReviewsOver):
-            self.attended.close()
-            self.serving.clear()
+            self._put_away()
             for thread in self.threads:
                 thread.join(2)
         return None
 
     def _review(self, review: Review) -> None:
         if isinstance(review.approver, BlockingApprover):
-            try:
-                serve = self.attended.enter_context(review.approver.attend(review.requests))
-            except Exception as error:  # noqa: BLE001 - the steps decide what it means
-                self.messages.put(ReviewEnded(review.approver, review.requests, error))
-                return
-            self.serving.append((review, serve))
+            approver = review.approver
+            served = Served(lambda: approver.attend(review.requests), review.is_over)
+            if not self.serving.is_here:
+                self.serving.add(served)
+            else:
+                try:
+                    self.serving.begin(served)
+                except Exception as error:  # noqa: BLE001 - the steps decide what it means
+                    served.end(error)
+            self.attended.append((review, served))
             return
 
         def work() -> None:
@@ -99,16 +107,25 @@ class _BlockingWork:
 
     def _wait(self) -> Message:
         while True:
+            serving = self.serving.is_here and self.serving.busy
             try:
-                return self.messages.get(block=not self.serving, timeout=TICK)
+                return self.messages.get(block=not serving, timeout=TICK)
             except queue.Empty:
                 pass
-            for review, serve in list(self.serving):
-                try:
-                    serve(TICK / 2)
-                except Exception as error:  # noqa: BLE001 - the steps decide what it means
-                    self.serving.remove((review, serve))
-                    self.messages.put(ReviewEnded(review.approver, review.requests, error))
+            if self.serving.is_here:
+                self.serving.step(TICK / 2)
+            for review, served in list(self.attended):
+                if served.ended.is_set() and served.error is not None:
+                    self.attended.remove((review, served))
+                    self.messages.put(ReviewEnded(review.approver, review.requests, served.error))
+
+    def _put_away(self) -> None:
+        for _, served in self.attended:
+            if self.serving.is_here:
+                self.serving.end(served)
+            else:
+                served.ended.wait(2)
+        self.attended.clear()
 
     @staticmethod
     def _on_thread(name: str, function: Callable[..., Any], *args: Any) -> threading.Thread:
@@ -119,10 +136,11 @@ class _BlockingWork:
         return thread
 
 
-def _run_tool_blocking(start: Start) -> None:
+def _run_tool_blocking(start: Start, serving: Serving) -> None:
     item, tool = start.item, start.item.tool
     assert tool is not None
     loop_thread.set(None)
+    serving_above.set(serving)
     start.prepare()
     try:
         value = tool.run(thaw(item.final.args))

@@ -26,7 +26,9 @@ class TurnInHand:
         return Message(
             "user",
             tuple(
-                ToolResultBlock(result.call.id, result.content, result.call.name, result.is_error, result.images)
+                ToolResultBlock(
+                    result.call.id, result.content, result.call.name, result.is_error, result.images, result
+                )
                 for result in self.results
                 if result is not None
             ),

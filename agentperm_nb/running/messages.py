@@ -17,6 +17,7 @@ from agentperm_nb.errors import fix_message
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten
 from agentperm_nb.results import Image
+from agentperm_nb.running.outcomes import CallResult
 
 if TYPE_CHECKING:
     from agentperm_nb.running.formats.reply import Reply
@@ -50,6 +51,8 @@ class ToolResultBlock:
     is_error: bool
     """Whether the call failed, was refused, or was cancelled."""
     images: tuple[Image, ...] = ()
+    result: CallResult | None = field(default=None, compare=False, repr=False)
+    """What became of the call, where it was decided here."""
 
 
 Block: TypeAlias = TextBlock | Image | ToolCall | ToolResultBlock

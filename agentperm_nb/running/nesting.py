@@ -19,7 +19,17 @@ from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.running.engine import AUTO, Engine
 
-__all__ = ["Level", "asks_for", "check_before_run", "check_human", "effective", "levels_above"]
+__all__ = [
+    "Level",
+    "answers_only_async",
+    "asks_for",
+    "check_before_run",
+    "check_human",
+    "check_one_human",
+    "effective",
+    "is_async_only",
+    "levels_above",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class AgentTool(Tool):
         self.agent = agent
 
     @property
-    def is_async(self) -> bool:  # type: ignore[override]  # a tool finds it out once; here the driver decides
+    def is_async(self) -> bool:
         """Whether running it gives something to await: on the event loop of an async run."""
         return loop_thread.get() == threading.get_ident() or self.agent.is_async
 

@@ -142,7 +142,7 @@ class Turn:
         rows += [
             (
                 shorten(self._redactor.call(call), limit),
-                "not decided here",
+                "not decided here" if call.approval_id is None else "approved before",
                 "",
                 "",
                 "",

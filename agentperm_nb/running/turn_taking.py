@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agentperm_nb.analysis.log import Log
@@ -295,7 +296,13 @@ def _of_state(state: State) -> Reply:
     reply = next((message.reply for message in reversed(state.messages) if message.tool_calls), None)
     if reply is not None and reply.calls == calls:
         return reply
-    return read_reply(list(calls))
+    read = read_reply(list(calls))
+    if reply is None:
+        return read
+    # Some of its calls have their results: the others keep what stands in for them.
+    places = [next((at for at, other in enumerate(reply.calls) if other is call), -1) for call in calls]
+    stand_ins = {at: reply.stand_ins[place] for at, place in enumerate(places) if place in reply.stand_ins}
+    return replace(read, stand_ins=stand_ins)
 
 
 def _said(read: Reply) -> Message | None:
