@@ -69,7 +69,7 @@ def main() -> None:
         sources = quickstart(Path(folder))
         with serve(Path(home), Path(folder)) as server, chromium() as browser:
             for theme in ("light", "dark"):
-                page = NotebookPage(browser, server, "quickstart.ipynb", LAB_7, theme=theme)
+                page = NotebookPage(browser, server, "quickstart.ipynb", LAB_7, theme=theme).open()
                 picture(page, sources, DOCS / "images" / f"panel-{theme}.png")
                 page.close()
                 server.shut_down_kernels()

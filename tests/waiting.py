@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from agentperm_nb.approvals.desk import DeskChange, the_desk
@@ -86,6 +89,17 @@ def block(*requests: ApprovalRequest, **options: Any) -> list[str]:
         while any(the_desk.is_open(request.id) for request in requests):
             serve(0.1)
     return lines(changes)
+
+
+def when_there(file: str, action: Callable[[], object]) -> None:
+    """Call `action` on another thread as soon as there is such a file, which the test makes when it is ready."""
+
+    def watch() -> None:
+        while not Path(file).exists():
+            time.sleep(0.05)
+        action()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def lines(changes: list[DeskChange]) -> list[str]:

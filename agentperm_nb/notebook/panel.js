@@ -123,9 +123,16 @@ class Card {
     return this.editor !== null && !this.editBox.hidden && this.editor.value !== this.original;
   }
 
+  // Clicks are refused from now until GUARD_MS after it was painted, which a busy page may do late.
   changed() {
-    this.changedAt = performance.now();
-    requestAnimationFrame(() => (this.changedAt = performance.now())); // counts from when it was painted
+    clearTimeout(this.guard);
+    this.changedAt = Infinity;
+    this.element.dataset.guarded = "true";
+    requestAnimationFrame(() => {
+      clearTimeout(this.guard); // of a change before the same painting
+      this.changedAt = performance.now();
+      this.guard = setTimeout(() => delete this.element.dataset.guarded, GUARD_MS + 1); // timers have whole ms only
+    });
   }
 
   update(data) {

@@ -4,7 +4,8 @@ Commands go through the application object (the server runs with ``--expose-app-
 the notebook's model, so neither depends on what is scrolled into view. Clicks and keys are real ones.
 
 Every ``wait_…`` and every method with `timeout` raises `AssertionError` that shows all outputs when the time is over.
-Times are in seconds. Cells are counted from 0.
+Times are in seconds. Cells are counted from 0. Times only bound how long a failure takes: they have room for a machine
+that does much else.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import itertools
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Error, Locator, Page, sync_playwright
+from pages import VIEWPORT
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from servers import Server, Where
 
@@ -40,8 +43,21 @@ const text = cell => (cell.outputs || []).map(o =>
     : joined(o.data['text/plain']) + '\\n').join('');
 """
 _READY = """() => { const p = panel(); return p && p.context.isReady && p.sessionContext.isReady
-    && p.sessionContext.session && connection().connectionStatus === 'connected' && connection().status !== 'unknown'
-    && connection().status !== 'starting'; }"""
+    && p.sessionContext.session && connection().connectionStatus === 'connected'
+    && ['idle', 'busy'].includes(connection().status); }"""
+_STATE = """() => { const said = e => e && e.outerHTML.slice(0, 300); const lines = [];
+    if (panel()) {
+        const state = i => panel().content.widgets[i].model.executionState;
+        cells().forEach((c, i) => lines.push(
+            `cell ${i} [${c.execution_count}] ${state(i)}: ${JSON.stringify(text(c))}`));
+        lines.push(`kernel: ${panel().sessionContext.kernelDisplayStatus}`);
+        lines.push(`active: cell ${panel().content.activeCellIndex}, ${panel().content.mode} mode`);
+    }
+    lines.push(`focus: ${said(document.activeElement)}`);
+    for (const e of document.querySelectorAll('.apnb, .apnb-pointers, .apnb-record, .jp-Dialog'))
+        lines.push(`${e.className}: ` + JSON.stringify(e.innerText));
+    for (const e of document.querySelectorAll('.apnb [data-guarded]')) lines.push(`takes no clicks yet: ${said(e)}`);
+    return lines.join('\\n'); }"""
 _THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 _workspaces = itertools.count()
 
@@ -101,30 +117,60 @@ class NotebookPage:
         path: The notebook, relative to the server's folder.
         where: The front end (the kernel is named in the notebook).
         theme: ``light`` or ``dark``.
+        page: A blank page, or one in which the front end is loaded; None makes one.
     """
 
-    def __init__(self, browser: Browser, server: Server, path: str, where: Where, *, theme: str = "light") -> None:
+    def __init__(
+        self,
+        browser: Browser,
+        server: Server,
+        path: str,
+        where: Where,
+        *,
+        theme: str = "light",
+        page: Page | None = None,
+    ) -> None:
         self.server, self.path, self.where = server, path, where
         self.console: list[str] = []
-        """What the page wrote to the console."""
-        self._browser_context = browser.new_context(viewport={"width": 1300, "height": 1000})
-        self.page: Page = self._browser_context.new_page()
+        """What the page wrote to the console, and the errors that nothing caught."""
+        self.page: Page = page or browser.new_page(viewport=VIEWPORT)
         """Playwright's page, for whatever has no method here."""
-        self.page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"[:500]))
-        self.page.on("dialog", lambda dialog: dialog.accept())  # "leave without saving?" at a reload
-        root = f"lab/workspaces/test-{next(_workspaces)}/tree" if where.front == "lab" else "notebooks"
-        self.page.goto(f"{server.url}/{root}/{quote(path)}?token={server.token}", wait_until="domcontentloaded")
-        self._wait_ready()
-        self.set_theme(theme)
+        self.page.on("console", self._written)
+        self.page.on("pageerror", self._uncaught)
+        self.reloaded = False
+        """Whether the page has been reloaded."""
+        self._theme = theme
+
+    def open(self) -> NotebookPage:
+        """Open the notebook and wait for its kernel."""
+        if self.page.url == "about:blank":
+            root = f"lab/workspaces/test-{next(_workspaces)}/tree" if self.where.front == "lab" else "notebooks"
+            address = f"{self.server.url}/{root}/{quote(self.path)}?token={self.server.token}"
+            self.page.goto(address, wait_until="domcontentloaded", timeout=60_000)
+            self._wait_ready()
+        else:  # "_noref" keeps Notebook from opening it in a page of its own
+            self.command("docmanager:open", {"path": self.path, "factory": "Notebook", "options": {"ref": "_noref"}})
+            self._wait_ready()
+            self.js(
+                "for (const w of Array.from(window.jupyterapp.shell.widgets('main'))) if (w !== panel()) w.close();"
+                "window.jupyterapp.shell.activateById(panel().id);"
+            )
+        self.set_theme(self._theme)
+        return self
 
     @property
     def file(self) -> Path:
         """The notebook's file."""
         return self.server.folder / self.path
 
+    def let_go(self) -> None:
+        """Hear no more of the page, so that another notebook can use it."""
+        self.page.remove_listener("console", self._written)
+        self.page.remove_listener("pageerror", self._uncaught)
+
     def close(self) -> None:
         """Close the page. Its kernel runs on: the fixture ends it."""
-        self._browser_context.close()
+        self.page.close()
 
     # the page
 
@@ -149,7 +195,8 @@ class NotebookPage:
         )
 
     def reload(self) -> None:
-        """Reload the page; the kernel runs on."""
+        """Reload the page, which must be a fresh one: its address tells which notebook it shows. The kernel runs on."""
+        self.reloaded = True
         self.page.reload(wait_until="domcontentloaded")
         self._wait_ready()
 
@@ -162,25 +209,28 @@ class NotebookPage:
 
     def screenshot(self, path: Path) -> None:
         """Save what the page shows as a PNG."""
-        self.page.screenshot(path=str(path))
+        self.page.screenshot(path=str(path), timeout=30_000)
 
     def report(self) -> str:
         """Return everything that helps to understand a failure, as text."""
-        try:
-            lines = [f"cell {i}: {text!r}" for i, text in enumerate(self.outputs())]
-            lines.append(f"kernel: {self.kernel_status()}")
+        try:  # evaluate() has no timeout, and a page that hangs would hang what asks it
+            state = self.page.wait_for_function(f"() => {{ {_PANEL} return ({_STATE})(); }}", timeout=10_000)
+            said = str(state.json_value())
         except Error as problem:
-            lines = [f"no outputs: {problem}"]
-        return "\n".join([f"{self.where} {self.path}", *lines, "console:", *self.console[-30:]])
+            said = f"the page tells nothing: {problem}"
+        return "\n".join([f"{self.where} {self.path}", said, "console:", *self.console[-30:]])
 
     # the kernel
 
-    def kernel_status(self) -> str:
-        """Return ``idle``, ``busy``, … as the front end shows it."""
-        return str(self.js("return panel().sessionContext.kernelDisplayStatus;"))
+    def wait_idle(self, timeout: float = 60) -> None:
+        """Wait until every cell that was started has ended and the kernel takes the next one."""
+        self._wait_shows_idle(timeout)
+        # After an error a kernel drops what it is sent, for a moment in which it is idle already. What it answers after
+        # that error comes through the same queue, so the moment is over when this is answered.
+        self.js("await connection().requestKernelInfo();")
+        self._wait_shows_idle(timeout)
 
-    def wait_idle(self, timeout: float = 30) -> None:
-        """Wait until every cell that was started has ended and the kernel shows idle."""
+    def _wait_shows_idle(self, timeout: float) -> None:
         self.wait_js(
             "() => panel().sessionContext.kernelDisplayStatus === 'idle'"
             " && panel().content.widgets.every(w => !w.model.executionState || w.model.executionState === 'idle')",
@@ -193,9 +243,10 @@ class NotebookPage:
         self.js("await connection().interrupt();")
 
     def restart(self) -> None:
-        """Restart the kernel and wait until it is there."""
+        """Restart the kernel and wait until it is there, and idle."""
         self.js("await connection().restart();")
         self._wait_ready()
+        self.wait_js("() => connection().status === 'idle'", timeout=60, what="a restarted kernel")
 
     # cells
 
@@ -236,6 +287,14 @@ class NotebookPage:
         )  # fmt: skip
         return self.output(cell)
 
+    def wait_done(self, cell: int, timeout: float = 60) -> str:
+        """Wait until a cell that was started has run to its end; return its output, to which nothing is added then."""
+        self.wait_js(
+            "i => panel().content.widgets[i].model.executionState === 'idle' && cells()[i].execution_count !== null",
+            cell, timeout=timeout, what=f"the end of cell {cell}",
+        )  # fmt: skip
+        return self.output(cell)
+
     def save(self) -> dict[str, Any]:
         """Save the notebook and return the file's content."""
         self.js("await panel().context.save();")
@@ -252,12 +311,17 @@ class NotebookPage:
         return self.wait_visible(self.button(label, **which), timeout=timeout, what=f"the button {label!r}")
 
     def click(self, label: str, timeout: float = 30, **which: Any) -> None:
-        """Click a button once it can be clicked."""
+        """Click a button once it can be clicked, and its panel takes clicks."""
         self.wait_button(label, timeout, **which)
+        self.wait_guard(timeout)
         try:
             self.button(label, **which).click(timeout=timeout * 1000)
         except PlaywrightTimeout as problem:
             raise AssertionError(f"could not click {label!r}: {problem}\n{self.report()}") from None
+
+    def wait_guard(self, timeout: float = 30) -> None:
+        """Wait until no panel refuses clicks any more because a card has only just appeared or changed."""
+        self.wait_js("() => !document.querySelector('.apnb [data-guarded]')", timeout=timeout, what="the panel's guard")
 
     def field(self, selector: str = "textarea", *, nth: int = 0) -> Locator:
         """Return a form field in an output."""
@@ -270,16 +334,26 @@ class NotebookPage:
         field.press("Control+a")
         field.press_sequentially(text, delay=delay * 1000)
 
-    def answer_input(self, text: str, timeout: float = 30) -> None:
-        """Answer a prompt of ``input()``."""
-        field = self.wait_visible(self.page.locator("input.jp-Stdin-input").last, timeout=timeout, what="a prompt")
+    def answer_input(self, text: str, timeout: float = 30, *, cell: int | None = None) -> None:
+        """Answer a prompt of ``input()``, in a cell or wherever there is one."""
+        place = self.page if cell is None else self.page.locator(".jp-Notebook .jp-Cell").nth(cell)
+        field = self.wait_visible(place.locator("input.jp-Stdin-input").last, timeout=timeout, what="a prompt")
         answered = field.element_handle()
         field.fill(text)
-        field.press("Enter")
-        # The next prompt has a field of its own: an answer must not go into this one.
-        self.page.wait_for_function(
-            "e => !e.isConnected || e.disabled || e.readOnly", arg=answered, timeout=timeout * 1000
-        )
+        # The next prompt has a field of its own: an answer must not go into this one. And the notebook takes the focus
+        # some time after a cell was started, so that a key may miss the field.
+        deadline = time.monotonic() + timeout
+        while True:
+            with contextlib.suppress(Error):  # it is gone
+                answered.press("Enter", timeout=2000)
+            try:
+                self.page.wait_for_function(
+                    "e => !e.isConnected || e.disabled || e.readOnly", arg=answered, timeout=3000
+                )
+                return
+            except PlaywrightTimeout:
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"the prompt did not take {text!r}\n{self.report()}") from None
 
     def wait_visible(self, locator: Locator, timeout: float = 30, what: str = "") -> Locator:
         """Wait until an element is visible; return it."""
@@ -289,8 +363,18 @@ class NotebookPage:
             raise AssertionError(f"waited {timeout} s in vain for {what or locator}\n{self.report()}") from None
         return locator
 
+    def wait_no(self, selector: str, timeout: float = 30) -> None:
+        """Wait until no element in the page matches. What may come back meanwhile is to be waited for otherwise."""
+        self.wait_js("s => !document.querySelector(s)", selector, timeout=timeout, what=f"the end of {selector}")
+
     def _wait_ready(self) -> None:
         try:
             self.page.wait_for_function(f"() => {{ {_PANEL} return ({_READY})(); }}", timeout=60_000, polling=50)
         except PlaywrightTimeout:
-            raise AssertionError(f"{self.where} {self.path} did not come up\nconsole: {self.console[-30:]}") from None
+            raise AssertionError(f"the notebook did not come up\n{self.report()}") from None
+
+    def _written(self, message: ConsoleMessage) -> None:
+        self.console.append(f"{message.type}: {message.text}"[:500])
+
+    def _uncaught(self, error: Error) -> None:
+        self.console.append(f"uncaught: {error}"[:500])

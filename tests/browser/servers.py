@@ -33,6 +33,7 @@ class Where(NamedTuple):
 LAB_7 = Where("lab", KERNEL_7)
 LAB_6 = Where("lab", KERNEL_6)
 NOTEBOOK_7 = Where("notebook", KERNEL_7)
+_ATTEMPTS = 3  # the free port that was found may be somebody else's when the server takes it
 EVERYWHERE = (LAB_7, LAB_6, NOTEBOOK_7)
 
 
@@ -52,7 +53,7 @@ class Server:
         request = urllib.request.Request(
             f"{self.url}/api/{path}", headers={"Authorization": f"token {self.token}"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             body = answer.read()
         return json.loads(body) if body else None
 
@@ -60,7 +61,7 @@ class Server:
         """End every session and every kernel of this server."""
         for kind in ("sessions", "kernels"):
             for item in self.get(kind):
-                with contextlib.suppress(urllib.error.HTTPError):  # it may be gone with its session
+                with contextlib.suppress(OSError):  # it may be gone with its session; the rest ends with the server
                     self.get(f"{kind}/{item['id']}", "DELETE")
 
 
@@ -74,6 +75,22 @@ def serve(home: Path, folder: Path) -> Iterator[Server]:
     """
     _write_settings(home)
     folder.mkdir(parents=True, exist_ok=True)
+    for attempt in range(_ATTEMPTS):
+        server, process = _start(home, folder)
+        try:
+            _wait_until_it_answers(server, process)
+            break
+        except BaseException as problem:
+            _end(process)
+            if attempt == _ATTEMPTS - 1 or not isinstance(problem, RuntimeError):
+                raise
+    try:
+        yield server
+    finally:
+        _end(process)
+
+
+def _start(home: Path, folder: Path) -> tuple[Server, subprocess.Popen[bytes]]:
     token, port, log = secrets.token_hex(16), _free_port(), home / "server.log"
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
@@ -86,12 +103,7 @@ def serve(home: Path, folder: Path) -> Iterator[Server]:
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env=clean_environment(home), start_new_session=True
         )
-    server = Server(f"http://127.0.0.1:{port}", token, folder, log, process.pid)
-    try:
-        _wait_until_it_answers(server, process)
-        yield server
-    finally:
-        _end(process)
+    return Server(f"http://127.0.0.1:{port}", token, folder, log, process.pid), process
 
 
 def _wait_until_it_answers(server: Server, process: subprocess.Popen[bytes]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from driver import NotebookPage
 from servers import LAB_6, LAB_7
 
 SETUP = '''
@@ -25,6 +24,7 @@ class Box(anywidget.AnyWidget):
         button.textContent = "Send " + model.get("name");
         button.onclick = () => model.send({ text: area.value });
         for (const item of [el, area, button]) item.dataset.lmSuppressShortcuts = "true";
+        model.on("msg:custom", message => { area.dataset.seen = message.seen; });
         el.append(area, button);
         model.send({ hello: true });
     } };
@@ -36,6 +36,7 @@ class Box(anywidget.AnyWidget):
         super().__init__(name=name)
         self.answers, self.hellos = [], 0
         self.on_msg(self.received)
+        self.observe(lambda change: self.send({"seen": change.new}), "text")
 
     def received(self, _, content, buffers):
         if "hello" in content:
@@ -76,20 +77,29 @@ BOTH = pytest.mark.parametrize("cell", [AWAITING, BLOCKING], ids=["awaiting", "b
 TEXT = "an edited text, typed at once"
 
 
+def wait_seen(nb: NotebookPage, text: str) -> None:
+    """Wait until the kernel has the text of the box: what is typed goes there in steps, behind which a click passes."""
+    nb.wait_js("s => document.querySelector('.one').dataset.seen === s", text, what=f"the kernel having {text!r}")
+
+
 @BOTH
 def test_the_cell_goes_on_with_the_whole_text_and_five_cells_behind_follow_in_order(open_notebook, where, cell):
-    nb = open_notebook([SETUP, cell, *BEHIND, "print(box.text, box.hellos, hooked())"], where)
-    nb.run_all()
+    nb = open_notebook([SETUP, cell, *BEHIND, "print(box.hellos, hooked())", "print(box.text)"], where)
+    for index in range(8):
+        nb.run(index)
     nb.type(TEXT, ".one", delay=0)
-    assert nb.outputs()[2:] == [""] * 6
+    assert nb.outputs()[2:] == [""] * 7
     nb.click("Send one")
     nb.wait_output(1, f"got {TEXT} False")
     nb.wait_idle()
     assert nb.output(1).startswith("<widget>")
-    assert nb.outputs()[2:] == [
+    assert nb.outputs()[2:8] == [
         *(f"behind {number} {list(range(number + 1))}\n" for number in range(1, 6)),
-        f"{TEXT} 1 False\n",
+        "1 False\n",
     ]
+    wait_seen(nb, TEXT)
+    nb.run(8)
+    assert nb.wait_done(8) == f"{TEXT}\n"
 
 
 @BOTH
@@ -101,6 +111,7 @@ def test_the_widget_still_works_after_the_wait(open_notebook, where, cell):
     nb.wait_output(1, "got")
     nb.wait_idle()
     nb.type("later", ".one")
+    wait_seen(nb, "later")
     nb.click("Send one")
     nb.run(2)
     nb.wait_output(2, "later ['', 'later']")
@@ -112,9 +123,7 @@ def test_an_interrupt_cancels_the_wait_and_the_next_cell_works(open_notebook, wh
     nb.run_all()
     nb.wait_button("Send one")
     nb.interrupt()
-    started = time.monotonic()
     nb.wait_output(1, "CancelledError" if cell == AWAITING else "KeyboardInterrupt")
-    assert time.monotonic() - started < 1
     nb.wait_idle()
     assert nb.outputs()[2:] == [""] * 6
     nb.run(7)
@@ -135,7 +144,7 @@ def test_two_tasks_wait_at_once_and_each_gets_its_own_click(open_notebook, where
 @BOTH
 @pytest.mark.parametrize("where", [LAB_7, LAB_6], ids=str)
 def test_a_page_that_was_reloaded_while_the_cell_waits_can_answer(open_notebook, where, cell):
-    nb = open_notebook([SETUP, cell, "print('after', result, box.hellos, hooked())"], where)
+    nb = open_notebook([SETUP, cell, "print('after', result, box.hellos, hooked())"], where, fresh=True)
     nb.run(0)
     nb.wait_idle()
     nb.run(1)

@@ -33,7 +33,7 @@ def test_a_running_cell_is_interrupted_and_the_kernel_restarts(open_notebook, wh
     nb.run(0)
     nb.wait_output(0, "on")
     nb.interrupt()
-    nb.wait_output(0, "KeyboardInterrupt", timeout=10)
+    nb.wait_output(0, "KeyboardInterrupt")
     nb.restart()
     nb.run(1)
     nb.wait_output(1, "NameError")

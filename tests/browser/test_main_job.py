@@ -11,7 +11,7 @@ from servers import EVERYWHERE, LAB_7, Where
 SETUP = """
 from agentperm_nb import Agent, AllowByReadOnly, DecideByHuman, DenyByName, ToolCall, tool
 
-ran = []
+ran, order = [], []
 
 @tool(read_only=True)
 def look(path: str) -> str:
@@ -33,12 +33,11 @@ THREE = [ToolCall("write", {"path": name, "content": name}) for name in ("a", "b
 SHOW = """
 for result in turn.results:
     print(result.call.name, result.verdict, result.decided_by, result.answered_by, result.content, sep=" | ")
-print(ran)
+print(sorted(ran))  # two tools that are allowed run at the same time
 """
 AWAIT_ONE, AWAIT_THREE = f"turn = await agent.ause_tools(ONE){SHOW}", f"turn = await agent.ause_tools(THREE){SHOW}"
 BLOCK_ONE = f"turn = agent.use_tools(ONE){SHOW}"
-BEHIND = [f"ran.append({n}); print('behind', ran)" for n in range(5)]
-GUARD = 0.45  # s: the panel ignores clicks for 0.35 s after a card appeared or changed
+BEHIND = [f"order.append({n}); print('behind', len(ran), order)" for n in range(5)]
 
 EVERY_CELL = pytest.mark.parametrize("cell", [AWAIT_ONE, BLOCK_ONE], ids=["awaiting", "blocking"])
 EVERYWHERE_ = pytest.mark.parametrize("where", EVERYWHERE, ids=str)
@@ -49,7 +48,7 @@ def waiting(open_notebook, where: Where, *cells: str) -> NotebookPage:
     nb = open_notebook([SETUP, *cells], where)
     nb.run_all()
     nb.wait_button("Approve")
-    nb.page.wait_for_timeout(GUARD * 1000)
+    nb.wait_guard()
     return nb
 
 
@@ -67,10 +66,7 @@ def test_approve_finishes_the_cell_and_the_five_cells_behind_follow_in_order(ope
     assert "cancel_order | denied | DenyByName(['cancel_*']) | None | cancel_order is not allowed." in shown
     assert "[('look', 'a'), ('write', 'a', 'draft')]" in shown
     for n in range(5):
-        assert (
-            nb.output(2 + n)
-            == f"behind [('look', 'a'), ('write', 'a', 'draft'), {', '.join(map(str, range(n + 1)))}]\n"
-        )
+        assert nb.output(2 + n) == f"behind 2 {list(range(n + 1))}\n"
     counts = nb.execution_counts()
     assert counts == sorted(counts)
 
@@ -81,11 +77,11 @@ def test_an_edit_that_is_typed_and_sent_at_once_runs_whole(open_notebook, where,
     nb = waiting(open_notebook, where, cell)
     nb.click("Edit…")
     nb.wait_visible(nb.field(".apnb-editor"))
-    nb.page.wait_for_timeout(GUARD * 1000)
     content = "three words more " * 12
     nb.type(json.dumps({"path": "b", "content": content}), ".apnb-editor", delay=0.002)
-    nb.button("Approve edited").click()
-    shown = nb.wait_output(1, "characters written")
+    nb.click("Approve edited")
+    shown = nb.wait_done(1)
+    assert f"{len(content)} characters written" in shown
     assert f"('write', 'b', '{content}')" in shown
     assert "[A reviewer changed 'path', 'content' before this call ran." in shown
     assert "'draft'" not in shown
@@ -96,8 +92,9 @@ def test_an_edit_that_is_typed_and_sent_at_once_runs_whole(open_notebook, where,
 def test_deny_goes_on_with_the_reason_and_runs_nothing_of_it(open_notebook, where, cell):
     nb = waiting(open_notebook, where, cell, "print('behind')")
     nb.type("not on a Friday", ".apnb-reason", delay=0)
-    nb.button("Deny").click()
-    shown = nb.wait_output(1, "write | denied | DecideByHuman() | human | not on a Friday")
+    nb.click("Deny")
+    shown = nb.wait_done(1)
+    assert "write | denied | DecideByHuman() | human | not on a Friday" in shown
     assert "[('look', 'a')]" in shown
     nb.wait_output(2, "behind")
 
@@ -105,8 +102,9 @@ def test_deny_goes_on_with_the_reason_and_runs_nothing_of_it(open_notebook, wher
 @EVERYWHERE_
 def test_deny_and_stop_ends_the_turn(open_notebook, where):
     nb = waiting(open_notebook, where, f"{AWAIT_ONE}\nprint(turn.stopped)")
-    nb.button("Deny and stop").click()
-    shown = nb.wait_output(1, "stopped by permission DecideByHuman()")
+    nb.click("Deny and stop")
+    shown = nb.wait_done(1)
+    assert "stopped by permission DecideByHuman()" in shown
     assert "look | cancelled | DecideByHuman() | None | (not run: the user stopped this turn)" in shown
     assert "[]" in shown
 
@@ -114,26 +112,24 @@ def test_deny_and_stop_ends_the_turn(open_notebook, where):
 @EVERYWHERE_
 def test_approve_all_approves_what_is_shown(open_notebook, where):
     nb = waiting(open_notebook, where, AWAIT_THREE)
-    nb.button("Approve all 3 as shown").click()
-    shown = nb.wait_output(1, "[('write'")
+    nb.click("Approve all 3 as shown")
+    shown = nb.wait_done(1)
+    assert "[('write', 'a', 'a'), ('write', 'b', 'b'), ('write', 'c', 'c')]" in shown
     assert shown.count("write | allowed | DecideByHuman() | human | 1 characters written") == 3
 
 
 @EVERYWHERE_
 @EVERY_CELL
-def test_an_interrupt_cancels_within_a_second_and_runs_nothing(open_notebook, where, cell):
-    timed = f"import time\ntry:\n    {cell.splitlines()[0]}\nfinally:\n    ended = time.time(); print('ended', ran)"
-    nb = waiting(
-        open_notebook, where, timed, "print('behind')", "print(ended, agent.audit.calls().verdict.tolist(), ran)"
-    )
-    interrupted = nb.js("const t = Date.now() / 1000; await connection().interrupt(); return t;")
-    nb.wait_output(1, "ended []", timeout=10)
+def test_an_interrupt_cancels_and_runs_nothing(open_notebook, where, cell):
+    watched = f"try:\n    {cell.splitlines()[0]}\nfinally:\n    print('ended', ran)"
+    nb = waiting(open_notebook, where, watched, "print('behind')", "print(agent.audit.calls().verdict.tolist(), ran)")
+    nb.interrupt()
+    nb.wait_output(1, "ended []")
     nb.wait_idle()
     assert nb.output(2) == ""
     nb.run(3)
-    shown = nb.wait_output(3, "['cancelled', 'cancelled', 'denied'] []")
-    assert float(shown.split()[0]) - interrupted < 1
-    assert nb.page.locator(".apnb").count() == 0
+    assert nb.wait_done(3) == "['cancelled', 'cancelled', 'denied'] []\n"
+    nb.wait_no(".apnb")
 
 
 @EVERYWHERE_
@@ -162,7 +158,7 @@ def test_nothing_of_ours_is_left_in_the_kernel_after_a_turn(open_notebook):
         "print(k.shell_stream._recv_callback == k.shell_channel_thread_main, agent.pending())",
     )
     nb.click("Approve")
-    assert nb.wait_output(2, "()") == "True ()\n"
+    assert nb.wait_done(2) == "True ()\n"
 
 
 def test_money_in_a_table_is_not_typeset_as_a_formula(open_notebook):

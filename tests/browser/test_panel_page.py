@@ -13,24 +13,19 @@ TESTS = Path(__file__).parents[1]
 SETUP = (
     f"import sys; sys.path.insert(0, {str(TESTS)!r})\nfrom waiting import *\nfrom agentperm_nb.notebook.human import *"
 )
-GUARD = 0.45  # s: the panel ignores clicks for 0.35 s after a card appeared or changed
 ONE = "print(await ask(make_request()))"
 THREE = (
     "print(await ask(make_request(), make_request('delete_file', {'path': 'x'}), make_request('send', {'to': 'ada'})))"
 )
 
 
-def started(open_notebook, where, *cells: str, theme: str = "light") -> NotebookPage:
+def started(open_notebook, where, *cells: str, theme: str = "light", fresh: bool = False) -> NotebookPage:
     """Run all cells after the set-up; return when the panel takes clicks."""
-    nb = open_notebook([SETUP, *cells], where, theme=theme)
+    nb = open_notebook([SETUP, *cells], where, theme=theme, fresh=fresh)
     nb.run_all()
     nb.wait_button("Approve")
-    guard(nb)
+    nb.wait_guard()
     return nb
-
-
-def guard(nb: NotebookPage) -> None:
-    nb.page.wait_for_timeout(GUARD * 1000)
 
 
 @pytest.mark.parametrize("where", EVERYWHERE, ids=str)
@@ -50,10 +45,9 @@ def test_an_edit_that_is_typed_and_sent_at_once_arrives_whole(open_notebook, whe
     nb = started(open_notebook, where, ONE)
     nb.click("Edit…")
     nb.wait_visible(nb.field(".apnb-editor"))
-    guard(nb)
     text = json.dumps({"path": "edited text one two.txt", "content": "three " * 20})
     nb.type(text, ".apnb-editor", delay=0.002)
-    nb.button("Approve edited").click()
+    nb.click("Approve edited")
     nb.wait_output(1, f"answered edit args={json.loads(text)}")
     assert 'path: "notes.txt" → "edited text one two.txt"' in nb.output(1)
 
@@ -72,9 +66,9 @@ def test_a_blocking_cell_gets_its_click(open_notebook, where):
 def test_an_interrupt_ends_the_wait_and_approves_nothing(open_notebook, where, call):
     nb = started(open_notebook, where, f"request = make_request()\n{call}", "from waiting import the_desk\nthe_desk")
     nb.interrupt()
-    nb.wait_output(1, "not answered: the wait was cancelled", timeout=5)
+    nb.wait_output(1, "not answered: the wait was cancelled")
     nb.wait_idle()
-    assert nb.page.locator(".apnb").count() == 0
+    nb.wait_no(".apnb")
     nb.run(2)
     nb.wait_output(2, "Desk(1 waiting)")
 
@@ -86,7 +80,7 @@ def test_an_interrupt_ends_the_wait_and_approves_nothing(open_notebook, where, c
 def test_a_denial_carries_the_reason_that_was_typed(open_notebook, button, expected):
     nb = started(open_notebook, LAB_7, ONE)
     nb.type("not today", ".apnb-reason", delay=0)
-    nb.button(button).click()
+    nb.click(button)
     nb.wait_output(1, expected)
 
 
@@ -95,7 +89,6 @@ def test_an_edit_that_does_not_fit_is_said_at_the_form(open_notebook):
         open_notebook, LAB_7, "print(await ask(make_request(properties={'path': {'type': 'string'}, 'content': {}})))"
     )
     nb.click("Edit…")
-    guard(nb)
     nb.type('{"path": 7}', ".apnb-editor", delay=0)
     nb.click("Approve edited")
     problems = nb.wait_visible(nb.page.locator(".apnb-problems"))
@@ -103,8 +96,7 @@ def test_an_edit_that_does_not_fit_is_said_at_the_form(open_notebook):
     assert nb.field(".apnb-editor").get_attribute("aria-invalid") == "true"
     nb.click("Back to the original")
     assert json.loads(nb.field(".apnb-editor").input_value()) == {"path": "notes.txt", "content": "Buy milk."}
-    assert not problems.is_visible()
-    guard(nb)
+    problems.wait_for(state="hidden")
     nb.click("Approve edited")
     nb.wait_output(1, "answered allow")
 
@@ -115,7 +107,6 @@ def test_approve_all_approves_what_still_waits_and_reasons_stay_with_their_cards
     nb.click("Deny", nth=1)
     nb.wait_button("Approve all 2 as shown")
     assert "2 of 3 waiting" in nb.page.locator(".apnb-top").inner_text()
-    guard(nb)
     nb.field(".apnb-reason", nth=1).fill("only to ada")
     nb.click("Approve all 2 as shown")
     nb.wait_output(1, "['answered deny', 'answered allow reason=only to ada', 'answered allow']")
@@ -125,7 +116,6 @@ def test_approve_all_waits_for_an_edit_that_is_open(open_notebook):
     nb = started(open_notebook, LAB_7, THREE)
     nb.click("Edit…")
     nb.type("{}", ".apnb-editor", delay=0)
-    guard(nb)
     nb.click("Approve all 3 as shown")
     nb.wait_visible(nb.page.get_by_text("Not sent: an edit is open."))
     assert nb.button("Deny", nth=2).is_enabled()
@@ -139,11 +129,25 @@ def test_a_click_on_a_card_that_has_only_just_appeared_is_ignored_and_noted(open
     )
     nb.run_all()
     nb.wait_visible(nb.page.get_by_text("Not sent: this had only just appeared"))
-    guard(nb)
     nb.click("Deny")
     nb.wait_output(2, "answered deny")
     assert "late allow (clicked " in nb.output(2)
     assert "ms after the card had appeared or changed)" in nb.output(2)
+
+
+def test_a_card_that_a_busy_page_has_not_painted_yet_takes_no_click(open_notebook):  # P11
+    imported = "from agentperm_nb.notebook.panel import ApprovalPanel"
+    held = "window.paints = []; const requestAnimationFrame = paint => window.paints.push(paint);\\n"
+    cell = f"{imported}\nApprovalPanel._esm = '{held}' + ApprovalPanel._esm\n"
+    nb = open_notebook([SETUP, cell + ONE], LAB_7)
+    nb.run_all()
+    nb.wait_button("Approve")
+    nb.js("await new Promise(done => setTimeout(done, 500));")  # longer than a painted card refuses clicks
+    nb.button("Approve").click()
+    nb.wait_visible(nb.page.get_by_text("Not sent: this had only just appeared"))
+    nb.js("window.paints.forEach(paint => paint());")
+    nb.click("Approve")
+    nb.wait_output(1, "answered allow")
 
 
 def test_two_clicks_are_one_answer(open_notebook):  # A16
@@ -177,8 +181,8 @@ def test_everything_can_be_done_with_the_keyboard_alone(open_notebook):
     nb.page.keyboard.press("Shift+Tab")
     nb.page.keyboard.press("Shift+Tab")
     nb.page.keyboard.press("Enter")
-    guard(nb)
-    assert nb.js("return document.activeElement.matches('.apnb-editor');")
+    nb.wait_js("() => document.activeElement.matches('.apnb-editor')", what="the focus in the editor")
+    nb.wait_guard()
     nb.page.keyboard.press("Control+a")
     nb.page.keyboard.type('{"path": "k", "content": "keys"}')
     nb.page.keyboard.press("Tab")
@@ -200,7 +204,8 @@ def test_the_notebooks_shortcuts_do_not_act_in_the_panel(open_notebook, where):
         "'behind'",
     )
     nb.click("Edit…")
-    guard(nb)
+    nb.wait_visible(nb.field(".apnb-editor"))
+    nb.wait_guard()
     before = nb.js("return [cells().length, panel().content.activeCellIndex];")
     places = [".apnb-reason", ".apnb-editor", ".apnb-code", "[data-action=deny]", "[data-action=approve]", ".apnb-card"]
     for place in places:
@@ -233,8 +238,10 @@ def test_hostile_text_makes_no_element(open_notebook):  # P07
 
 def test_the_page_tells_a_screen_reader_what_is_what(open_notebook):  # P18
     nb = started(open_notebook, LAB_7, THREE)
-    live = nb.page.locator(".apnb [aria-live=polite]")
-    assert "3 answers are needed: write_file, delete_file, send." in live.inner_text()
+    nb.wait_js(
+        "s => document.querySelector('.apnb [aria-live=polite]').textContent.includes(s)",
+        "3 answers are needed: write_file, delete_file, send.",
+    )
     cards = nb.page.locator(".apnb [role=group]")
     assert cards.count() == 3
     nb.page.get_by_role("group", name="Run delete_file(…)?").get_by_role("button", name="Deny", exact=True).click()
@@ -267,7 +274,6 @@ def test_every_text_can_be_read_in_both_themes(open_notebook, theme):
     cell = "print(await ask(make_request(args={'path': 'a\\u200b', 'content': 'x\\n' * 9}), make_request()))"
     nb = started(open_notebook, LAB_7, cell, theme=theme)
     nb.click("Edit…")
-    guard(nb)
     nb.type("{", ".apnb-editor", delay=0)
     nb.click("Approve edited")
     nb.wait_visible(nb.page.locator(".apnb-problems").first)
@@ -296,13 +302,11 @@ def test_the_saved_notebook_holds_the_record_and_no_widget_and_no_secret(open_no
 @pytest.mark.parametrize("where", EVERYWHERE, ids=str)
 @pytest.mark.parametrize("call", ["await ask(request)", "block(request)"], ids=["awaiting", "blocking"])
 def test_a_reloaded_page_draws_the_panel_again_and_its_click_counts(open_notebook, where, call):
-    nb = started(open_notebook, where, f"request = make_request()\nsaid = {call}", "said")
+    nb = started(open_notebook, where, f"request = make_request()\nsaid = {call}", "said", fresh=True)
     nb.save()
     nb.reload()
-    nb.wait_button("Approve")
-    guard(nb)
     nb.click("Approve")
-    nb.wait_js("() => !document.querySelector('.apnb [data-action=approve]')", what="the end of the panel")
+    nb.wait_no(".apnb [data-action=approve]")
     nb.wait_idle()
     nb.run(2)
     nb.wait_output(2, "['answered allow']")
@@ -326,10 +330,12 @@ def test_a_panel_that_does_not_show_itself_becomes_a_text_prompt(open_notebook, 
 
 
 _LATE = """
+from agentperm_nb.notebook import human
+human._PATIENCE = 60.0  # for a page that takes long on a busy machine
 from agentperm_nb.notebook.panel import ApprovalPanel
 hello = 'model.send({ type: "hello" });'
 assert hello in ApprovalPanel._esm
-ApprovalPanel._esm = ApprovalPanel._esm.replace(hello, 'setTimeout(() => ' + hello[:-1] + ', 3000);')
+ApprovalPanel._esm = ApprovalPanel._esm.replace(hello, 'window.greet = () => ' + hello)
 print(await ask(make_request(), prompt_after=0.5))
 """
 
@@ -337,11 +343,8 @@ print(await ask(make_request(), prompt_after=0.5))
 def type_name(nb: NotebookPage) -> None:
     """Run cell 2, which asks for a name, and type it: another reader of the input would take it away."""
     nb.run(2)
-    field = nb.page.locator(".jp-Cell").nth(2).locator("input.jp-Stdin-input")
-    nb.wait_visible(field)
-    field.press_sequentially("ada")
-    field.press("Enter")
-    nb.wait_output(2, "got ada", timeout=10)
+    nb.answer_input("ada", cell=2)
+    nb.wait_output(2, "got ada")
 
 
 @pytest.mark.parametrize("where", EVERYWHERE, ids=str)
@@ -351,8 +354,7 @@ def test_a_late_panel_answers_and_takes_the_text_prompt_back(open_notebook, wher
     nb.wait_idle()
     nb.run(1)
     nb.wait_visible(nb.page.locator("input.jp-Stdin-input"))
-    nb.wait_button("Approve")
-    guard(nb)
+    nb.js("window.greet();")
     nb.click("Approve")
     nb.wait_output(1, "['answered allow']")
     nb.wait_idle()
@@ -368,7 +370,7 @@ def test_an_interrupt_at_the_text_prompt_leaves_the_input_to_the_next_cell(open_
     nb.run(1)
     nb.wait_visible(nb.page.locator("input.jp-Stdin-input"))
     nb.interrupt()
-    nb.wait_output(1, "not answered: the wait was cancelled", timeout=5)
+    nb.wait_output(1, "not answered: the wait was cancelled")
     nb.wait_idle()
     type_name(nb)
 
@@ -379,8 +381,6 @@ def test_an_interrupt_at_the_text_prompt_leaves_the_input_to_the_next_cell(open_
 def test_a_plain_question_is_asked_in_the_panel(open_notebook, call):
     nb = open_notebook([SETUP, f"from typing import Literal\nc = Literal['red', 'green']\nprint('got', {call})"], LAB_7)
     nb.run_all()
-    nb.wait_button("green")
-    guard(nb)
     nb.click("green")
     nb.wait_output(1, "got green")
     assert "✓ Colour?: green" in nb.output(1)
