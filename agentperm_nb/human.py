@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 from agentperm_nb.errors import fix_message
 
@@ -26,7 +26,7 @@ class Human(ABC):  # noqa: B024 - either of the two methods will do, so neither 
         TypeError: On instantiation of a class that overrides neither.
     """
 
-    def __new__(cls, *args: object, **kwargs: object) -> Human:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse a class that cannot answer."""
         if cls.ask is Human.ask and cls.aask is Human.aask:
             raise TypeError(

@@ -28,6 +28,7 @@ from agentperm_nb import (
     DenyPermission,
     Explanation,
     Hints,
+    Human,
     PendingTurn,
     Permission,
     Scope,
@@ -122,6 +123,19 @@ assert_type(NoLargeTransfers(10).check(State(), ToolCall("transfer"), read_file)
 assert_type(AllowByDefault().check(None, ToolCall("now"), now), Verdict | None)
 assert_type(Denied("no", stop=True).reason, str)
 assert_type(Recording(AllowByDefault()).verdicts, list[Verdict | None])
+assert_type(FakeHuman(["yes"]).questions, list[str])
+
+
+class Clerk(Human):
+    def __init__(self, desk: int) -> None:
+        self.desk = desk
+
+    async def aask(self, state: State, prompt: str, returns: Any = str) -> Any:
+        return "no"
+
+
+assert_type(Clerk(3).desk, int)
+assert_type(DecideByHuman(human=Clerk(3)), DecideByHuman)
 
 # --- an agent: tools may be functions, permissions one or a list
 

@@ -129,6 +129,11 @@ class TestNames:
         with pytest.raises(TypeError, match="DenyByName takes a list"):
             permission.patterns = "rm"
         assert permission.patterns == ("ls",)
+        permission.reason = "ask first"
+        assert permission.check(None, named("ls"), TOOL) == Denied("ask first")
+        with pytest.raises(ValueError, match="DenyByName got an empty reason"):
+            permission.reason = ""
+        assert permission.reason == "ask first"
 
     @pytest.mark.states("D6", "D7")
     def test_a_denial_gives_its_reason_to_the_model(self) -> None:

@@ -280,6 +280,27 @@ class TestAnswers:
         error = next(entry for entry in agent.state.history if entry.kind == "error")
         assert (error.call, error.error) == (calls[1], caught.value)
 
+    @pytest.mark.states("C2", "C4")
+    @pytest.mark.parametrize(
+        ("kind", "tail", "example"),
+        [
+            (DenyPermission, "a DenyPermission may return only Denied(...) or None", "Denied("),
+            (AllowPermission, "an AllowPermission may return only Allowed() or None", "Allowed()"),
+            (
+                DecidePermission,
+                "a DecidePermission may return only Allowed() or Denied(...) or Ask(...) or None",
+                "Denied(",
+            ),
+        ],
+        ids=["deny", "allow", "decide"],
+    )
+    def test_the_error_says_what_the_kind_may_say_and_shows_it(self, kind: Any, tail: str, example: str) -> None:
+        with pytest.raises(TypeError) as caught:
+            decide(PermissionList([says(kind, True)]), None, CALL, TOOL)
+        first, _, rest = str(caught.value).partition("\n")
+        assert first == f"Made() returned True, and {tail}"
+        assert example in rest.partition("Example:")[2]
+
     @pytest.mark.states("C4")
     def test_the_example_for_an_allow_never_denies(self) -> None:
         with pytest.raises(TypeError) as caught:
