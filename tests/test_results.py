@@ -619,3 +619,24 @@ def test_nothing_is_loaded_to_tell_what_a_value_is() -> None:
     assert (
         loaded & {"PIL", "altair", "matplotlib", "numpy", "pandas", "plotly", "polars", "pyarrow", "pydantic"} == set()
     )
+
+
+def test_the_page_on_tools_states_the_limits_that_there_are() -> None:
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
+    for line in (
+        f"| rows of a table | {ROWS}, and {CHARACTERS:,} characters in all |",
+        f"| columns of a table | {COLUMNS} |",
+        f"| characters of a cell | {CELL} |",
+        f"| values of an array | {VALUES:,}; ",
+        f"| characters of the `str` of any other object | {CHARACTERS:,} |",
+        f"| sides of an image that is drawn, or of Pillow | {LONGEST_SIDE:,} pixels; ",
+    ):
+        assert line in page
+
+
+def test_the_table_on_the_page_on_tools_is_the_one_that_is_told() -> None:
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    frame = pd.DataFrame({"shop": "Graz", "day": pd.Timestamp("2026-01-02").as_unit("us"), "euros": [12.5] * 1_000})
+    told = text_of(frame).splitlines()
+    assert [*told[:4], "…", told[-1]] == shown

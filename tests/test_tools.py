@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
+import pathlib
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -909,3 +911,16 @@ def test_a_tool_can_still_be_called_as_the_function_that_it_is() -> None:
         return 2 * x
 
     assert double(4) == double(x=4) == 8
+
+
+def test_the_examples_on_the_page_on_tools_run() -> None:
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "tools.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    space: dict[str, Any] = {"__name__": "page"}
+    for block in blocks:
+        exec(block, space)
+    assert len(blocks) == 4
+    assert [made.name for made in space["agent"].tools] == ["read", "add"]
+    assert space["notes"].read() == ["water the plants"]
+    assert space["query"].hints_for({"statement": "select 1"}).read_only is True
+    assert space["query"].hints_for({"statement": "drop table a"}).read_only is False
