@@ -6,10 +6,19 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from wire import check, completion, message, response
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A request is answered by an error of the server."""
+
+    status: int
+    words: str = "overloaded"
 
 
 class ModelServer:
@@ -17,7 +26,8 @@ class ModelServer:
 
     Args:
         replies: For each request a list of content blocks (Anthropic), or of events when it asks for a stream, or the
-            fields of a message (OpenAI Chat Completions), or a list of output items (OpenAI Responses).
+            fields of a message (OpenAI Chat Completions), or a list of output items (OpenAI Responses); or a whole
+            reply of the API; or a `Failure`; or a function that returns one of these, called while the client waits.
     """
 
     def __init__(self, replies: list[Any]) -> None:
@@ -27,21 +37,20 @@ class ModelServer:
 
     def answer(self, path: str, body: dict[str, Any]) -> Any:
         self.requests.append(body)
+        checks = {"/v1/messages": check_anthropic, "/v1/responses": check_responses}
+        checks.get(path, check_openai)(body)
+        reply = self.replies.pop(0)
+        if callable(reply):
+            reply = reply()
+        if isinstance(reply, Failure) or body.get("stream") or (isinstance(reply, dict) and "id" in reply):
+            return reply
         if path == "/v1/messages":
-            check_anthropic(body)
-            blocks = self.replies.pop(0)
-            if body.get("stream"):
-                return blocks
-            called = any(block["type"] == "tool_use" for block in blocks)
-            return message(*blocks, stop_reason="tool_use" if called else "end_turn")
+            called = any(block["type"] == "tool_use" for block in reply)
+            return message(*reply, stop_reason="tool_use" if called else "end_turn")
         if path == "/v1/responses":
-            check_responses(body)
-            items = self.replies.pop(0)
-            return items if body.get("stream") else response(*items)
+            return response(*reply)
         assert path == "/v1/chat/completions", path
-        check_openai(body)
-        fields = self.replies.pop(0)
-        return completion(finish_reason="tool_calls" if "tool_calls" in fields else "stop", **fields)
+        return completion(finish_reason="tool_calls" if "tool_calls" in reply else "stop", **reply)
 
 
 def streamed(*pieces: str, stop_reason: str) -> list[dict[str, Any]]:
@@ -66,10 +75,16 @@ def streamed(*pieces: str, stop_reason: str) -> list[dict[str, Any]]:
     ]
 
 
+def check_tools(format: str, body: dict[str, Any]) -> None:
+    """Fail when the functions among the tools are not as the API takes them, or the list is there and empty."""
+    assert body.get("tools") != [], "[] is too short"
+    check(f"{format} tools", [item for item in body.get("tools", []) if item.get("type") in (None, "function")])
+
+
 def check_anthropic(body: dict[str, Any]) -> None:
     """Fail unless every call is answered in the message that follows it, and nothing else is."""
     check("anthropic", body["messages"])
-    check("anthropic tools", body["tools"])
+    check_tools("anthropic", body)
     called: list[str] = []
     for item in body["messages"]:
         blocks = item["content"] if isinstance(item["content"], list) else [{"type": "text", "text": item["content"]}]
@@ -83,13 +98,15 @@ def check_anthropic(body: dict[str, Any]) -> None:
         assert not called or item["role"] == "assistant"
         assert not answered or item["role"] == "user"
     assert not called, "tool_use without tool_result"
-    assert body["messages"][-1]["role"] == "user"
+    # The reply of a turn that was paused, as it was in the middle of a tool of the provider, is given back to go on.
+    paused = any(block["type"] == "server_tool_use" for block in blocks)
+    assert body["messages"][-1]["role"] == "user" or paused
 
 
 def check_openai(body: dict[str, Any]) -> None:
     """Fail unless every call is answered by a tool message before the next message, and nothing else is."""
     check("openai-chat", body["messages"])
-    check("openai-chat tools", body["tools"])
+    check_tools("openai-chat", body)
     called: list[str] = []
     for item in body["messages"]:
         if item["role"] == "tool":
@@ -105,7 +122,7 @@ def check_openai(body: dict[str, Any]) -> None:
 def check_responses(body: dict[str, Any]) -> None:
     """Fail unless every call is answered by the item that its kind wants, before the next message of the user."""
     check("openai-responses", body["input"])
-    check("openai-responses tools", [tool for tool in body["tools"] if tool["type"] == "function"])
+    check_tools("openai-responses", body)
     called: list[tuple[str, str]] = []
     for item in body["input"]:
         kind = item.get("type", "message")
@@ -135,6 +152,9 @@ def serving(*replies: Any) -> Iterator[ModelServer]:
             except AssertionError as error:
                 words = {"type": "invalid_request_error", "message": str(error)}
                 status, answer = 400, {"type": "error", "error": words}
+            if isinstance(answer, Failure):
+                words = {"type": "api_error", "message": answer.words}
+                status, answer = answer.status, {"type": "error", "error": words}
             kind, data = "application/json", json.dumps(answer).encode()
             if isinstance(answer, list):
                 kind = "text/event-stream"
