@@ -134,6 +134,7 @@ def result_of(
 # ---------------------------------------------------------------------- names
 
 
+@pytest.mark.states("S10")
 @pytest.mark.parametrize(
     ("server", "name", "expected"),
     [

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 import pytest
+from turns import DRIVERS, run
 from typing_extensions import TypedDict
 
-from agentperm_nb import Agent, AllowByReadOnly, DecideByHuman, PermissionWarning, ToolCall
+from agentperm_nb import Agent, AllowByDefault, AllowByReadOnly, DecideByHuman, PermissionWarning, ToolCall
 from agentperm_nb.errors import ToolInputError
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import freeze
@@ -82,6 +83,7 @@ class TestForms:
         assert repr(made) == "Tool('add')"
         assert made.run({"a": 1}) == 3
 
+    @pytest.mark.states("S7")
     def test_the_decorator_takes_what_a_tool_takes(self) -> None:
         made = tool(
             name="sum", description="Sums.", read_only=True, open_world=False, parallel=False, secret=["a"],
@@ -472,6 +474,7 @@ class TestObjectsThatStandForATool:
 
 
 class TestHints:
+    @pytest.mark.states("S8")
     def test_a_tool_that_says_nothing_is_taken_for_the_worst(self) -> None:
         hints = Hints()
         assert (hints.read_only, hints.destructive, hints.idempotent, hints.open_world) == (False, True, False, True)
@@ -481,24 +484,28 @@ class TestHints:
         assert (hints.read_only, hints.destructive, hints.idempotent, hints.open_world) == (True, False, True, True)
         assert Hints(read_only=True, destructive=False, idempotent=True) == hints
 
+    @pytest.mark.states("S8")
     @pytest.mark.parametrize("more", [{"destructive": True}, {"idempotent": False}], ids=repr)
     def test_hints_that_contradict_each_other_are_refused(self, more: dict[str, bool]) -> None:
         with pytest.raises(ValueError, match="read-only tool is neither") as caught:
             Hints(read_only=True, **more)
         assert three_parts(str(caught.value))
 
+    @pytest.mark.states("S8")
     @pytest.mark.parametrize("name", ["read_only", "destructive", "idempotent", "open_world"])
     @pytest.mark.parametrize("value", [1, 0, "yes", "true", [True]], ids=repr)
     def test_a_hint_is_true_or_false(self, name: str, value: Any) -> None:
         with pytest.raises(TypeError, match=f"{name}= takes True or False"):
             Hints(**{name: value})
 
+    @pytest.mark.states("S8")
     def test_hints_are_given_by_name_and_never_change(self) -> None:
         with pytest.raises(TypeError):
             Hints(True)  # type: ignore[misc]
         with pytest.raises(AttributeError):
             Hints().read_only = True  # type: ignore[misc]
 
+    @pytest.mark.states("S8")
     def test_hints_can_have_more_fields(self) -> None:
         @dataclass(frozen=True, kw_only=True)
         class Costly(Hints):
@@ -509,6 +516,7 @@ class TestHints:
         assert isinstance(hints, Costly)
         assert (hints.euros, hints.destructive) == (2.5, False)
 
+    @pytest.mark.states("S9")
     def test_hints_of_one_call_see_a_plain_copy_of_its_arguments(self) -> None:
         seen: list[Any] = []
 
@@ -524,11 +532,13 @@ class TestHints:
         assert type(seen[0]) is dict
         assert args == {"mode": "r", "a": []}
 
+    @pytest.mark.states("S9")
     @pytest.mark.parametrize("value", [True, {"read_only": True}, "read_only", Hints], ids=repr)
     def test_hints_of_one_call_that_are_no_hints_are_refused(self, value: Any) -> None:
         with pytest.raises(TypeError, match=r"hints_for of the tool add returned .*, not Hints"):
             tool(hints_for=lambda args: value)(add).hints_for({})
 
+    @pytest.mark.states("S9")
     @pytest.mark.parametrize(
         "wrong", [Hints, 5, lambda: None, lambda a, b: None], ids=["class", "number", "none", "two"]
     )
@@ -670,6 +680,29 @@ class TestSchema:
         made = Tool("f", "", given, function=add)
         given["properties"]["a"]["type"] = "integer"
         assert made.input_schema == object_schema(a={"type": "string"})
+
+
+class TestArguments:
+    @pytest.mark.states("N3")
+    @pytest.mark.parametrize("driver", DRIVERS)
+    @pytest.mark.parametrize("awaited", [False, True], ids=["sync tool", "async tool"])
+    def test_a_tool_may_change_its_arguments_which_are_a_copy(self, driver: str, awaited: bool) -> None:
+        got: list[Any] = []
+
+        def change(items: list[Any], table: dict[str, Any]) -> None:
+            got.append((type(items), type(table), type(table["inner"])))
+            items.append("changed")
+            table["inner"].clear()
+
+        async def change_later(items: list[Any], table: dict[str, Any]) -> None:
+            change(items, table)
+
+        agent = Agent([tool(name="change")(change_later if awaited else change)], permissions=[AllowByDefault()])
+        call = ToolCall("change", {"items": [1], "table": {"inner": [2]}})
+        [result] = run(driver, agent, [call]).results
+        assert (result.verdict, result.content) == ("allowed", "(done)")
+        assert got == [(list, dict, list)]
+        assert result.call.args == {"items": [1], "table": {"inner": [2]}}
 
 
 class TestWrongSchemas:
