@@ -29,6 +29,9 @@ NOT_YET = {
 }
 """Modules and packages with names whose type a checker has to guess. One that has none is to be taken off."""
 
+FOREIGN = {"agentperm_nb.notebook.panel.ApprovalPanel"}
+"""Classes whose base class is another package's, which says nothing of its types (ipywidgets)."""
+
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -60,7 +63,9 @@ def _guessed(symbols: Iterable[dict[str, Any]]) -> dict[str, str]:
         symbol["name"]: found["message"].partition("\n")[0]
         for symbol in symbols
         for found in symbol["diagnostics"]
-        if not symbol["isTypeKnown"] and "partially unknown" not in found["message"].partition("\n")[0]
+        if not symbol["isTypeKnown"]
+        and symbol["name"] not in FOREIGN
+        and "partially unknown" not in found["message"].partition("\n")[0]
     }
 
 
@@ -70,8 +75,7 @@ def test_the_type_of_every_public_name_is_written_down(completeness: dict[str, A
     assert {name: why for name, why in guessed.items() if name not in excused} == {}
     assert NOT_YET - set(excused.values()) == set(), "take them off NOT_YET"
     if not NOT_YET:
-        assert [symbol["name"] for symbol in completeness["symbols"] if not symbol["isTypeKnown"]] == []
-        assert completeness["completenessScore"] == 1
+        assert {symbol["name"] for symbol in completeness["symbols"] if not symbol["isTypeKnown"]} == FOREIGN
 
 
 def test_every_public_function_says_what_it_does(completeness: dict[str, Any]) -> None:
