@@ -14,12 +14,30 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from model_server import serving
+from wire import text, use
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = ["docs/write-a-permission.md"]
+PAGES = ["docs/running-a-task.md", "docs/write-a-permission.md"]
 """The pages whose blocks stand on their own."""
+
+
+REPLIES: dict[str, list[Any]] = {
+    "docs/running-a-task.md": [
+        [
+            text("I look."),
+            use("read_file", {"path": "notes.txt"}),
+            use("delete_file", {"path": "notes.txt"}, "toolu_2"),
+        ],
+        [text("Milk and bread.")],
+        {"content": "Milk, and bread."},
+        [text("Bread and milk.")],
+    ]
+}
+"""What the providers reply to the requests of a page, in order."""
 
 
 def blocks(page: str) -> list[tuple[int, str]]:
@@ -38,6 +56,17 @@ def module(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
     del sys.modules[made.__name__]
 
 
+@pytest.fixture
+def providers(page: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server on this machine, which the providers' clients ask when nothing else is said."""
+    with serving(*REPLIES.get(page, [])) as server:
+        for name, url in [("ANTHROPIC", server.url), ("OPENAI", f"{server.url}/v1")]:
+            monkeypatch.setenv(f"{name}_BASE_URL", url)
+            monkeypatch.setenv(f"{name}_API_KEY", "of nobody")
+        yield
+        assert server.replies == [], "the page asks less often"
+
+
 def said(lines: list[str], statement: ast.stmt) -> str | None:
     """Return what the page says that an expression gives."""
     assert statement.end_lineno is not None
@@ -45,6 +74,7 @@ def said(lines: list[str], statement: ast.stmt) -> str | None:
     return below.removeprefix("# → ") if isinstance(statement, ast.Expr) and below.startswith("# → ") else None
 
 
+@pytest.mark.usefixtures("providers")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_gives_what_the_page_says(
     page: str, module: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -190,7 +190,7 @@ class Conversing(TurnTaking):
                 fix_message(
                     f"the agent {self.name} has no model",
                     "give one; or ask the model yourself, and give its reply to ause_tools",
-                    "Agent(tools=tools, model=AnthropicModel(client, 'claude-sonnet-4-5'))",
+                    "Agent(tools=tools, model=AnthropicModel(client, MODEL))",
                 )
             )
         specs = self._shown_tools(tools)

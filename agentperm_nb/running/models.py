@@ -41,7 +41,7 @@ Model: TypeAlias = Callable[[Sequence[Message], Sequence["ToolSpec"]], Any]
 
 _EXAMPLE = (
     "client = anthropic.AsyncAnthropic()\n"
-    "agent = Agent(tools=[read_file], model=AnthropicModel(client, 'claude-sonnet-4-5'))\n"
+    "agent = Agent(tools=[read_file], model=AnthropicModel(client, MODEL))\n"
     "answer = await agent.arun('Tidy notes.txt')"
 )
 _CONVERSATION = "give it to the run: a prompt, or a State with the messages"
@@ -253,7 +253,7 @@ class _ClientModel:
 
 
 class AnthropicModel(_ClientModel):
-    """Anthropic's Messages API: ``AnthropicModel(anthropic.AsyncAnthropic(), "claude-sonnet-4-5")``.
+    """Anthropic's Messages API: ``AnthropicModel(anthropic.AsyncAnthropic(), MODEL)``.
 
     Args:
         client: ``anthropic.Anthropic()`` or ``anthropic.AsyncAnthropic()``, or their like for a cloud; or its ``beta``.
@@ -283,7 +283,7 @@ class AnthropicModel(_ClientModel):
 
 
 class OpenAIModel(_ClientModel):
-    """OpenAI's Chat Completions, and servers that speak it: ``OpenAIModel(openai.AsyncOpenAI(), "gpt-5")``.
+    """OpenAI's Chat Completions, and servers that speak it: ``OpenAIModel(openai.AsyncOpenAI(), MODEL)``.
 
     Args:
         client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``, or their like for a cloud.
@@ -306,11 +306,11 @@ class OpenAIModel(_ClientModel):
 
     @classmethod
     def _example(cls) -> str:
-        return "agent = Agent(tools=[read_file], model=OpenAIModel(openai.AsyncOpenAI(), 'gpt-5'))"
+        return "agent = Agent(tools=[read_file], model=OpenAIModel(openai.AsyncOpenAI(), MODEL))"
 
 
 class OpenAIResponsesModel(_ClientModel):
-    """OpenAI's Responses API: ``OpenAIResponsesModel(openai.AsyncOpenAI(), "gpt-5")``.
+    """OpenAI's Responses API: ``OpenAIResponsesModel(openai.AsyncOpenAI(), MODEL)``.
 
     Args:
         client: ``openai.OpenAI()`` or ``openai.AsyncOpenAI()``, or their like for a cloud.
@@ -339,7 +339,7 @@ class OpenAIResponsesModel(_ClientModel):
 
     @classmethod
     def _example(cls) -> str:
-        return "agent = Agent(tools=[read_file], model=OpenAIResponsesModel(openai.AsyncOpenAI(), 'gpt-5'))"
+        return "agent = Agent(tools=[read_file], model=OpenAIResponsesModel(openai.AsyncOpenAI(), MODEL))"
 
 
 def _gives_awaitable(function: Any) -> bool:
