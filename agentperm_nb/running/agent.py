@@ -193,7 +193,7 @@ class Agent(Conversing):
                 fix_message(
                     f"the agent {self.name} has no model, so it cannot be a tool",
                     "give it one",
-                    "Agent(tools=[read_file], name='reader', model=AnthropicModel(client, 'claude-sonnet-4-5'))",
+                    "Agent(tools=[read_file], name='reader', model=AnthropicModel(client, MODEL))",
                 )
             )
         return AgentTool(self, name=name, description=description)

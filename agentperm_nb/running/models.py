@@ -4,8 +4,10 @@
    a provider's reply as it came, a text, a `ToolCall`, a list of texts and calls, or a `Message`.
 2. The first message is the agent's instructions, where it has any.
 3. `AnthropicModel`, `OpenAIModel` and `OpenAIResponsesModel` put a provider's own client to that use; the client does
-   the work. Sync and async clients will do.
-4. A sync model that is asked in an async run works on a worker thread.
+   the work. Sync and async clients will do. What a request has from the run is no option of theirs, nor is anything
+   with which the API would send something else than one whole reply.
+4. A sync model that is asked in an async run works on a worker thread. A model that says that it answers only
+   asynchronously is not asked in a sync run.
 """
 
 from __future__ import annotations
