@@ -16,7 +16,7 @@ from contextvars import ContextVar
 
 __all__ = ["Served", "Serving", "serving_above", "serving_elsewhere"]
 
-Serve = Callable[[float], None]
+_Serve = Callable[[float], None]
 
 
 class Served:
@@ -27,13 +27,13 @@ class Served:
         is_over: Whether it need not be shown any more; asked on the serving thread.
     """
 
-    def __init__(self, attend: Callable[[], AbstractContextManager[Serve]], is_over: Callable[[], bool]) -> None:
+    def __init__(self, attend: Callable[[], AbstractContextManager[_Serve]], is_over: Callable[[], bool]) -> None:
         self.attend, self.is_over = attend, is_over
         self.ended = threading.Event()
         self.error: BaseException | None = None
         """What ended it before it was over."""
         self._stack = contextlib.ExitStack()
-        self._serve: Serve | None = None
+        self._serve: _Serve | None = None
 
     def begin(self) -> None:
         """Show it."""
@@ -49,8 +49,8 @@ class Served:
         if self.ended.is_set():
             return
         try:
-            self._stack.close()
-        except Exception as raised:  # noqa: BLE001 - whoever waits for its end is told
+            self._stack.__exit__(type(error) if error else None, error, None)
+        except BaseException as raised:  # noqa: BLE001 - whoever waits for its end is told
             error = error or raised
         finally:
             self.error = error
