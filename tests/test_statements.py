@@ -15,14 +15,14 @@ from statements import COLLECTED, NOT_YET, ROWS_NOT_YET, STATEMENTS
 REPOSITORY = Path(__file__).parents[1]
 KEPT = {key for key, statement in STATEMENTS.items() if statement.status == "kept"}
 
-# Collects everything, whatever the run that this belongs to was asked for, and prints what the markers name.
+# Collects every file with such a marker, whatever else is run, and prints what the markers name.
 _COLLECT = """
-import json, pytest
+import json, pytest, sys
 class Plugin:
     def pytest_collection_modifyitems(self, items):
         named = {name for item in items for mark in item.iter_markers("states") for name in mark.args}
         print("\\n" + json.dumps(sorted(named)))
-code = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider"], plugins=[Plugin()])
+code = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[Plugin()])
 raise SystemExit(code)
 """
 
@@ -37,7 +37,9 @@ def shown(request: pytest.FixtureRequest) -> set[str]:
     config = request.config
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword:
         return named(config.stash[COLLECTED])
-    command = [sys.executable, "-c", _COLLECT]
+    tests = (REPOSITORY / "tests").rglob("test_*.py")
+    files = [str(path) for path in tests if "mark.states" in path.read_text(encoding="utf-8")]
+    command = [sys.executable, "-c", _COLLECT, *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
     return set(json.loads(next(line for line in done.stdout.splitlines() if line.startswith("["))))
