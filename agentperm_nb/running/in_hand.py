@@ -14,22 +14,21 @@ __all__ = ["TurnInHand"]
 class TurnInHand:
     """The calls of a turn that is being done, with the results so far."""
 
-    __slots__ = ("calls", "left", "message", "number", "results")
+    __slots__ = ("_block", "calls", "left", "message", "number", "results")
 
     def __init__(self, number: int, calls: Sequence[ToolCall], message: Message | None) -> None:
         self.number, self.calls, self.message = number, calls, message
         self.results: list[CallResult | None] = [None] * len(calls)
         self.left = len(calls)
+        self._block: Message | None = None
 
     def block(self) -> Message:
-        """Return the results as one message of the user."""
-        return Message(
-            "user",
-            tuple(
-                ToolResultBlock(
-                    result.call.id, result.content, result.call.name, result.is_error, result.images, result
-                )
-                for result in self.results
-                if result is not None
-            ),
-        )
+        """Return the results as one message of the user; made when it is first looked at."""
+        if self._block is None:
+            made = [
+                ToolResultBlock(ended.call.id, ended.content, ended.call.name, ended.is_error, ended.images, ended)
+                for ended in self.results
+                if ended is not None
+            ]
+            self._block = Message("user", tuple(made))
+        return self._block

@@ -56,6 +56,7 @@ class ToolResultBlock:
 
 
 Block: TypeAlias = TextBlock | Image | ToolCall | ToolResultBlock
+_BLOCKS = frozenset({TextBlock, Image, ToolCall, ToolResultBlock})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,7 +82,7 @@ class Message:
             raise ValueError(fix_message(f"a message has no role {self.role!r}", "use one of the makers", _EXAMPLE))
         blocks = (self.content,) if isinstance(self.content, str) else tuple(self.content)
         for block in blocks:
-            if not isinstance(block, TextBlock | Image | ToolCall | ToolResultBlock):
+            if type(block) not in _BLOCKS and not isinstance(block, TextBlock | Image | ToolCall | ToolResultBlock):
                 problem = f"a message holds blocks (got: {type(block).__name__})"
                 raise TypeError(fix_message(problem, "use one of the makers", _EXAMPLE))
         object.__setattr__(self, "content", blocks)

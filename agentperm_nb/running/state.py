@@ -74,7 +74,7 @@ class State:
         """Held while something is recorded."""
         self._editing = threading.Lock()
         self._history: list[HistoryEntry] = []
-        self._messages: list[Message] = []
+        self._messages: list[Message | TurnInHand] = []
         self._in_hand: list[TurnInHand] = []
         self._waiting: list[ToolCall] = list(pending_calls)
         self._held: list[Message] = []
@@ -114,7 +114,7 @@ class State:
     def messages(self) -> tuple[Message, ...]:
         """The conversation, as the model sees it next."""
         with self.lock:
-            return tuple(self._messages)
+            return self._conversation()
 
     @property
     def pending_calls(self) -> tuple[ToolCall, ...]:
@@ -150,7 +150,9 @@ class State:
             if self._answer is not None or not self._messages:
                 return self._answer
             last = self._messages[-1]
-            return last.text if last.role == "assistant" and not last.tool_calls else None
+            if isinstance(last, TurnInHand) or last.role != "assistant" or last.tool_calls:
+                return None
+            return last.text
 
     @property
     def extra_data(self) -> Mapping[str, Any]:
@@ -164,7 +166,7 @@ class State:
                 id=self.id,
                 parent_id=self.parent_id,
                 history=tuple(self._history),
-                messages=tuple(self._messages),
+                messages=self._conversation(),
                 pending_calls=self.pending_calls,
                 turn=self._turn,
                 stopped=self._stopped,
@@ -366,7 +368,7 @@ class State:
             self._thinking = True
             self._turn += 1
             self._flush()
-            return tuple(self._messages)
+            return self._conversation()
 
     def end_thinking(self, reply: Message) -> None:
         """Note the model's reply."""
@@ -387,6 +389,9 @@ class State:
 
     # ------------------------------------------------------------------ how
 
+    def _conversation(self) -> tuple[Message, ...]:
+        return tuple(item.block() if isinstance(item, TurnInHand) else item for item in self._messages)
+
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._history.append(MessageEntry(message, self._turn, _now()))
@@ -396,7 +401,7 @@ class State:
         if turn.message is not None:
             self._add(turn.message)
         if turn.calls:
-            self._messages.append(turn.block())  # the history has the results one by one
+            self._messages.append(turn)  # the history has the results one by one
         if not self._in_hand and not self._waiting and not self._thinking:
             self._flush()
 
