@@ -26,7 +26,7 @@ from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.nesting import Level
-from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
+from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.state import State
@@ -239,10 +239,10 @@ class Ledger:
         late: bool = False,
     ) -> CallResult:
         """Return what became of a call."""
-        return CallResult(
+        return CallResult.made(
             call=item.call,
             call_key=item.call_key,
-            outcome=ToolOutcome(kind, error, item.decided_by),
+            outcome=outcome_of(kind, item.decided_by) if error is None else ToolOutcome(kind, error, item.decided_by),
             content=content,
             verdict=verdict,
             decided_kind=item.decided_kind,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.results import Image
 
-__all__ = ["CallResult", "ToolOutcome", "ToolOutcomeKind"]
+__all__ = ["CallResult", "ToolOutcome", "ToolOutcomeKind", "outcome_of"]
 
 
 class ToolOutcomeKind(StrEnum):
@@ -44,7 +45,13 @@ class ToolOutcome:
             object.__setattr__(self, "kind", ToolOutcomeKind(self.kind))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@lru_cache(maxsize=1_000)
+def outcome_of(kind: ToolOutcomeKind, decided_by: str | None) -> ToolOutcome:
+    """Return the outcome of a call that raised nothing; calls that ended alike share it."""
+    return ToolOutcome(kind, None, decided_by)
+
+
+@dataclass(frozen=True, repr=False)  # no slots: `made` fills all fields at once
 class CallResult:
     """One call of a turn and what became of it; an entry of ``state.history``."""
 
@@ -78,6 +85,13 @@ class CallResult:
     """Number of the turn in its run, from 1."""
     at: datetime | None = None
     """When it ended, in UTC."""
+
+    @classmethod
+    def made(cls, **fields: Any) -> CallResult:
+        """Return a result with these fields, all of them given: several times as fast as the constructor."""
+        result = object.__new__(cls)
+        result.__dict__.update(fields)
+        return result
 
     def __repr__(self) -> str:
         # Arguments, results and reasons may hold secrets, and what a cell shows is saved with the notebook.
