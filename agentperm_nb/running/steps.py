@@ -208,6 +208,11 @@ class TurnSteps(Ledger):
 
     def _done(self, done: ToolDone) -> None:
         """Take how a call ended: into the turn, or into the log alone when the turn has gone on without it."""
+        if done.error is None:
+            try:  # here, where the tool has run: drawing a figure takes a while, and the turn goes on meanwhile
+                done.form = result_form(done.value)
+            except Exception as error:  # noqa: BLE001 - a foreign __str__ may do anything
+                done.error = error
         with self.ending:
             if not self.ended and not done.late:
                 self.post(done)
@@ -235,12 +240,10 @@ class TurnSteps(Ledger):
     @staticmethod
     def _outcome(done: ToolDone) -> tuple[ToolOutcomeKind, ResultForm, BaseException | None]:
         """Return how a call ended, and what the model is told."""
-        error: BaseException | None = done.error
+        error = done.error
         if error is None:
-            try:
-                return ToolOutcomeKind.DONE, result_form(done.value), None
-            except Exception as raised:  # noqa: BLE001 - a foreign __str__ may do anything
-                error = raised
+            assert done.form is not None
+            return ToolOutcomeKind.DONE, done.form, None
         if isinstance(error, ToolInputError):
             return ToolOutcomeKind.INPUT_ERROR, ResultForm(f"(input error: {error})"), error
         return (
