@@ -211,8 +211,8 @@ class TurnSteps(Ledger):
         if done.error is None:
             try:  # here, where the tool has run: drawing a figure takes a while, and the turn goes on meanwhile
                 done.form = result_form(done.value)
-            except Exception as error:  # noqa: BLE001 - a foreign __str__ may do anything
-                done.error = error
+            except Exception as raised:  # noqa: BLE001 - a foreign __str__ may do anything
+                done.error = raised
         with self.ending:
             if not self.ended and not done.late:
                 self.post(done)
