@@ -8,7 +8,8 @@
     │   ├── NotFinishedError        a result was asked of a turn that has not been awaited, or still waits
     │   └── DeliveryError           clicks cannot reach a running cell of this kernel
     └── ToolError                   raised by a tool: its message is the result that the model gets
-        └── ToolInputError          the arguments do not fit the tool
+        ├── ToolInputError          the arguments do not fit the tool
+        └── ToolTimeoutError        the call took longer than its tool may
     UserWarning
     └── PermissionWarning           a call was denied because of a gap or a fault in the set-up
 
@@ -29,6 +30,7 @@ __all__ = [
     "PermissionWarning",
     "ToolError",
     "ToolInputError",
+    "ToolTimeoutError",
     "fix_message",
     "warn_user",
 ]
@@ -95,6 +97,10 @@ class ToolError(Exception):
 
 class ToolInputError(ToolError):
     """The arguments do not fit the tool: the model is told, and may try again."""
+
+
+class ToolTimeoutError(ToolError):
+    """A call took longer than its tool's ``timeout``; what it returns later is kept as a late result."""
 
 
 class PermissionWarning(UserWarning):

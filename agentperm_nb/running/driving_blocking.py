@@ -1,29 +1,50 @@
 """Driving a turn on the calling thread: permissions are asked there; tools and approvers run on worker threads.
 
-An approver that has to work on the calling thread (`BlockingApprover`) is served from there while the turn waits.
+An approver that has to work on the calling thread (`BlockingApprover`) is served from there while the turn waits. An
+async tool has an event loop of its own on its thread, where it is cancelled when the turn is interrupted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
-from typing import Any, TypeVar
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentperm_nb.approvals.requests import BlockingApprover
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.deciding import Check
-from agentperm_nb.running.driving import TICK, Steps, StepsInHand, as_exception, loop_thread, review_requests
+from agentperm_nb.running.driving import (
+    GRACE,
+    TICK,
+    Ending,
+    Steps,
+    StepsInHand,
+    as_exception,
+    deliver,
+    finished_value,
+    loop_thread,
+    review_requests,
+    taken,
+)
 from agentperm_nb.running.effects import Effect, Message, Review, ReviewEnded, ReviewsOver, Start, ToolDone, Wait
 from agentperm_nb.running.serving import Served, Serving, serving_above, serving_elsewhere
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["drive"]
 
 T = TypeVar("T")
+
+_LOOPS = 32  # event loops, each on a thread, that work for the async tools of a turn at the same time
 
 
 def drive(make: Steps[T]) -> T:
@@ -40,24 +61,30 @@ def drive(make: Steps[T]) -> T:
                 "turn = await agent.ause_tools(reply)",
             )
         )
-    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
-        work = _BlockingWork(messages, stack)
-        steps = StepsInHand(make(messages.put))
-        while steps.effect is not None:
-            try:
-                value = work.perform(steps.effect)
-            except BaseException as error:  # noqa: BLE001 - the steps close what is open and raise it again
-                steps.throw(error)
-            else:
-                steps.send(value)
+        work = _BlockingWork(stack)
+        steps = StepsInHand(make(work.put))
+        try:
+            while steps.effect is not None:
+                try:
+                    value = work.perform(steps.effect)
+                except BaseException as error:  # noqa: BLE001 - the steps close what is open and raise it again
+                    steps.throw(error)
+                else:
+                    steps.send(value)
+                    if value is not None and work.messages and value is work.messages[0]:
+                        work.messages.popleft()
+        finally:
+            steps.close()
+            work.close()
     result: T = steps.result
     return result
 
 
 class _BlockingWork:
-    def __init__(self, messages: queue.SimpleQueue[Message], stack: contextlib.ExitStack) -> None:
-        self.messages = messages
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self.messages: deque[Message] = deque()
+        self._arrived: queue.SimpleQueue[None] = queue.SimpleQueue()
         elsewhere = serving_elsewhere()
         self.serving = Serving() if elsewhere is None else elsewhere
         """Serves panels: this turn's own and those of the turns inside it, on the outermost thread that is blocked."""
@@ -65,12 +92,24 @@ class _BlockingWork:
             stack.callback(self.serving.close)
         self.attended: list[tuple[Review, Served]] = []
         self.threads: list[threading.Thread] = []
+        self.running: list[_RunningCall] = []
+        """Calls that are to be cancelled with the turn, or may time out."""
+        self.queued: deque[_RunningCall] = deque()
+        """Calls of async tools that wait for a loop."""
+        self.done: Callable[[ToolDone], None] | None = None
+        """Whom to tell how a call ended."""
+        self.over = False
+
+    def put(self, message: Message) -> None:
+        """Take a message; may be called from any thread."""
+        self.messages.append(message)
+        self._arrived.put(None)
 
     def perform(self, effect: Effect) -> Any:
         if isinstance(effect, Check):
             return effect.permission.check(effect.state, effect.call, effect.tool)
         if isinstance(effect, Start):
-            self._on_thread("agentperm-tool", _run_tool_blocking, effect, self.serving)
+            self._start(effect)
         elif isinstance(effect, Review):
             self._review(effect)
         elif isinstance(effect, Wait):
@@ -80,6 +119,41 @@ class _BlockingWork:
             for thread in self.threads:
                 thread.join(2)
         return None
+
+    def close(self) -> None:
+        """Cancel the async tools that still run and wait for them; tell of ends that the steps did not come to."""
+        unfinished = [call for call in self.running if call.runs]
+        with_loops = [call for call in unfinished if call.cancel()]
+        until = time.monotonic() + 2 * GRACE
+        for call in with_loops:
+            call.thread.join(max(0, until - time.monotonic()))
+        self.over = True
+        deliver(taken(self.messages), self.done)
+
+    def late(self, done: ToolDone) -> None:
+        """Take the end of a call after its timeout; may be called from any thread, and after the turn has ended."""
+        self.put(done)  # behind the message that it has timed out
+        if self.over:
+            deliver(taken(self.messages), self.done)
+
+    def _start(self, start: Start) -> None:
+        self.done = start.done
+        call = _RunningCall(start, copy_context(), self.serving, self.late)
+        if call.is_async:
+            self.queued.append(call)
+            self._begin_queued()
+        else:
+            self._begin(call)
+
+    def _begin(self, call: _RunningCall) -> None:
+        call.begin()
+        if call.is_async or call.ending.timeout is not None:
+            self.running.append(call)
+
+    def _begin_queued(self) -> None:
+        free = _LOOPS - sum(call.is_async and call.runs for call in self.running)
+        for _ in range(min(free, len(self.queued))):
+            self._begin(self.queued.popleft())
 
     def _review(self, review: Review) -> None:
         if isinstance(review.approver, BlockingApprover):
@@ -99,25 +173,33 @@ class _BlockingWork:
             import anyio
 
             try:
-                anyio.run(review_requests, review, self.messages.put)
+                anyio.run(review_requests, review, self.put)
             except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
-                self.messages.put(ReviewEnded(review.approver, review.requests, error))
+                self.put(ReviewEnded(review.approver, review.requests, error))
 
-        self.threads.append(self._on_thread("agentperm-review", work))
+        self.threads.append(_on_thread("agentperm-review", copy_context(), work))
 
     def _wait(self) -> Message:
         while True:
+            self.running = [call for call in self.running if call.runs]
+            self._begin_queued()
+            wait = min([TICK, *[call.time_left() for call in self.running]])
             serving = self.serving.is_here and self.serving.busy
-            try:
-                return self.messages.get(block=not serving, timeout=TICK)
-            except queue.Empty:
-                pass
+            with contextlib.suppress(queue.Empty):
+                self._arrived.get(block=not self.messages and not serving, timeout=wait)
+            while self.messages:
+                message = self.messages[0]
+                if not isinstance(message, ToolDone) or not message.late:
+                    return message
+                if self.done is not None:
+                    self.done(message)
+                self.messages.popleft()
             if self.serving.is_here:
                 self.serving.step(TICK / 2)
             for review, served in list(self.attended):
                 if served.ended.is_set() and served.error is not None:
                     self.attended.remove((review, served))
-                    self.messages.put(ReviewEnded(review.approver, review.requests, served.error))
+                    self.put(ReviewEnded(review.approver, review.requests, served.error))
 
     def _put_away(self) -> None:
         for _, served in self.attended:
@@ -127,31 +209,89 @@ class _BlockingWork:
                 served.ended.wait(2)
         self.attended.clear()
 
-    @staticmethod
-    def _on_thread(name: str, function: Callable[..., Any], *args: Any) -> threading.Thread:
-        # Daemons: an interrupted turn does not wait for a tool that cannot be stopped.
-        context = copy_context()
-        thread = threading.Thread(target=context.run, args=(function, *args), name=name, daemon=True)
-        thread.start()
-        return thread
+
+def _on_thread(name: str, context: Context, function: Callable[[], None]) -> threading.Thread:
+    # Daemons: an interrupted turn does not wait for a tool that cannot be stopped.
+    thread = threading.Thread(target=context.run, args=(function,), name=name, daemon=True)
+    thread.start()
+    return thread
 
 
-def _run_tool_blocking(start: Start, serving: Serving) -> None:
-    item, tool = start.item, start.item.tool
-    assert tool is not None
-    loop_thread.set(None)
-    serving_above.set(serving)
-    start.prepare()
-    try:
-        value = tool.run(thaw(item.final.args))
-        if inspect.isawaitable(value):
-            import anyio
+class _RunningCall:
+    """A call on a thread of its own, where an async tool has an event loop of its own."""
 
-            async def finished() -> Any:
-                return await value
+    def __init__(self, start: Start, context: Context, serving: Serving, late: Callable[[ToolDone], None]) -> None:
+        assert start.item.tool is not None
+        self.ending, self.tool = Ending(start, late), start.item.tool
+        self.is_async = self.tool.is_async
+        self.thread: threading.Thread
+        self._start, self._context, self._serving = start, context, serving
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._over = self._left = self._cancelled = self._timed_out = False
 
-            value = anyio.run(finished)
-    except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
-        start.done(ToolDone(item, error=as_exception(error)))
-    else:
-        start.done(ToolDone(item, value))
+    @property
+    def runs(self) -> bool:
+        """Whether it still runs, and somebody waits for it."""
+        return not self._over and not self._left
+
+    def begin(self) -> None:
+        """Begin to run."""
+        self.ending.begin()
+        self.thread = _on_thread("agentperm-tool", self._context, self._run)
+
+    def time_left(self) -> float:
+        """Return how many seconds it may be waited for, above 0; when there are none left, it goes on by itself."""
+        left = self.ending.time_left(GRACE if self.is_async or self._loop is not None else 0)
+        if left <= 0 and self.runs:
+            self.ending.time_out()
+            self._left = True
+        return math.inf if self._left or self._over else left
+
+    def cancel(self) -> bool:
+        """Cancel it where it has an event loop, or will have one; return whether it has."""
+        self._cancelled = True
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has just ended
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        return self.is_async or self._loop is not None
+
+    def _run(self) -> None:
+        import asyncio
+
+        loop_thread.set(None)
+        serving_above.set(self._serving)
+        try:
+            self._start.prepare()
+            value = self.tool.run(thaw(self._start.item.final.args))
+            if inspect.isawaitable(value):
+                value = asyncio.run(self._awaited(value))
+            value = finished_value(self.tool, value)
+        except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
+            self._over = True
+            if not isinstance(error, asyncio.CancelledError) or not (self._timed_out or self._cancelled):
+                self.ending.end(error=as_exception(error))
+            elif self._timed_out:
+                self.ending.time_out()
+        else:
+            self._over = True
+            self.ending.end(value)
+
+    async def _awaited(self, value: Any) -> Any:
+        import asyncio
+
+        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
+        if self._cancelled:
+            if inspect.iscoroutine(value):
+                value.close()
+            raise asyncio.CancelledError
+        if self.ending.timeout is not None:
+            self._loop.call_later(max(0, self.ending.time_left()), self._pass)
+        while type(value) is not str and inspect.isawaitable(value):
+            value = await value
+        return value
+
+    def _pass(self) -> None:
+        assert self._task is not None
+        self._timed_out = True
+        self._task.cancel()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agentperm_nb.approvals.desk import DeskChange
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.permissions.deciding import Check
-from agentperm_nb.results import ResultForm
 
 if TYPE_CHECKING:
     from agentperm_nb.running.items import CallItem
@@ -39,7 +38,8 @@ class ReviewsOver:
 class Start:
     """Begin to run a call, in a context of its own in which `prepare` is called first; `done` is told how it ended.
 
-    `done` may be called from any thread, and after the turn has ended: then the result is late.
+    `done` may be called from any thread, and after the turn has ended: then the result is late. It is called a second
+    time, with ``late=True``, when a call has an end after it timed out.
     """
 
     item: CallItem
@@ -80,8 +80,6 @@ class ToolDone:
     error: Exception | None = None
     late: bool = False
     """Whether the turn has gone on without it."""
-    form: ResultForm | None = None
-    """What the model is told of `value`."""
 
 
 Effect: TypeAlias = Check | Review | ReviewsOver | Start | Wait
