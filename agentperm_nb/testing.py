@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
@@ -35,12 +36,18 @@ class FakeHuman(Human):
     """
 
     def __init__(self, answers: Iterable[Any]) -> None:
-        self._answers: Iterator[Any] = iter(tuple(answers))
+        self._answers = list(answers)
+        self._lock = threading.Lock()
         self.questions: list[str] = []
         """The questions so far."""
 
     def __repr__(self) -> str:
         return f"FakeHuman({len(self.questions)} asked)"
+
+    @property
+    def remaining(self) -> int:
+        """How many answers are left."""
+        return len(self._answers)
 
     def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
         """Return the next answer that fits.
@@ -48,12 +55,11 @@ class FakeHuman(Human):
         Raises:
             RuntimeError: There is none left.
         """
-        self.questions.append(prompt)
-        for answer in self._answers:
-            try:
-                return parse_answer(answer, returns)
-            except ValueError:
-                continue
+        with self._lock:
+            self.questions.append(prompt)
+            while self._answers:
+                with contextlib.suppress(ValueError):
+                    return parse_answer(self._answers.pop(0), returns)
         raise RuntimeError(f"FakeHuman has no answer left for: {prompt}")
 
     async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
@@ -65,8 +71,8 @@ class ScriptedModel:
     """Replies from a list, without a network.
 
     Args:
-        replies: The replies, in order: a text, a `ToolCall`, a list of texts and calls, a `Message`, a provider's reply;
-            an exception is raised; a function is called with (messages, tools) and what it returns is the reply.
+        replies: The replies, in order: a text, a `ToolCall`, a list of texts and calls, a `Message`, or the reply of a
+            provider; an exception is raised; a function is called with (messages, tools), and returns the reply.
         name: What its repr says.
     """
 

@@ -19,7 +19,7 @@ from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.context import who
 from agentperm_nb.errors import ToolError, fix_message
-from agentperm_nb.human import is_human
+from agentperm_nb.human import Human, is_human
 from agentperm_nb.permissions.builtin import DECLINED
 
 __all__ = ["HandlerApprover", "HumanApprover", "NobodyApprover", "as_approver", "checked_handler"]
@@ -116,7 +116,7 @@ class HumanApprover:
         for request in requests:
             prompt = request.prompt or request.question
             try:
-                if callable(getattr(self.human, "aask", None)):
+                if _awaits(self.human):
                     answer = await self.human.aask(request.state, prompt, _YES_NO)
                 else:
                     answer = await _asked_on_worker(self.human, request, prompt)
@@ -128,6 +128,12 @@ class HumanApprover:
             yield request.id, decision
             if decision.stop:
                 return
+
+
+def _awaits(human: Any) -> bool:
+    """Return whether a Human has an ``aask`` of its own, and not only the default one, which calls its ``ask``."""
+    aask = getattr(human, "aask", None)
+    return callable(aask) and getattr(aask, "__func__", None) is not Human.aask
 
 
 async def _asked_on_worker(human: Any, request: ApprovalRequest, prompt: str) -> Any:
