@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agentperm_nb.approvals.desk import DeskChange
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.permissions.deciding import Check
+from agentperm_nb.results import ResultForm
 
 if TYPE_CHECKING:
     from agentperm_nb.running.items import CallItem
@@ -80,6 +81,8 @@ class ToolDone:
     error: Exception | None = None
     late: bool = False
     """Whether the turn has gone on without it."""
+    form: ResultForm | None = None
+    """What the model is told of `value`."""
 
 
 Effect: TypeAlias = Check | Review | ReviewsOver | Start | Wait
