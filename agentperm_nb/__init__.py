@@ -28,6 +28,7 @@ from agentperm_nb.errors import (
     PermissionWarning,
     ToolError,
     ToolInputError,
+    ToolTimeoutError,
 )
 from agentperm_nb.hints import Hints
 from agentperm_nb.human import Human, parse_answer
@@ -140,6 +141,7 @@ __all__ = [
     "ToolOutcomeKind",
     "ToolResultBlock",
     "ToolSpec",
+    "ToolTimeoutError",
     "Turn",
     "TurnTask",
     "Verdict",

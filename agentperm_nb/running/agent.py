@@ -21,7 +21,7 @@ from agentperm_nb.running.conversing import Conversing
 from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.formats import tool_specs
 from agentperm_nb.running.loops import TURN_LIMIT, Loop
-from agentperm_nb.running.models import Model, checked_model, is_async_model
+from agentperm_nb.running.models import Model, checked_model, is_async_model, model_name
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.subagents import AgentTool
@@ -257,7 +257,9 @@ class Agent(Conversing):
                 "nobody (human=None)" if self._engine.human is None else "nobody here" if whom is None else _who(whom)
             )
         waiting = len(self.pending())
+        model = (("model", self._engine.redactor.text(model_name(self.model))),) if self.model is not None else ()
         facts = (
+            *model,
             ("asked", asked + (f" · {waiting} waiting" if waiting else "")),
             ("user", context.user_id or "unknown"),
             ("log", repr(self.audit)),

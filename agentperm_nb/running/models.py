@@ -36,6 +36,7 @@ __all__ = [
     "check_answers_blocking",
     "checked_model",
     "is_async_model",
+    "model_name",
 ]
 
 Model: TypeAlias = Callable[[Sequence[Message], Sequence["ToolSpec"]], Any]
@@ -127,7 +128,7 @@ async def aask_model(model: Model, messages: Sequence[Message], tools: Sequence[
             try:
                 return [model(messages, tools)]  # in a list: trio refuses a coroutine as a result
             except StopIteration as error:  # a future cannot carry it
-                raise RuntimeError(f"the model {_name(model)} raised StopIteration") from error
+                raise RuntimeError(f"the model {model_name(model)} raised StopIteration") from error
 
         (reply,) = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
     if inspect.isawaitable(reply):
@@ -369,12 +370,17 @@ def _keywords(function: Callable[..., Any]) -> set[str] | None:
 def _only_async(model: object) -> TypeError:
     return TypeError(
         fix_message(
-            f"the model {_name(model)} answers only asynchronously",
+            f"the model {model_name(model)} answers only asynchronously",
             "await the async form, or give it a sync client",
             "answer = await agent.arun('Tidy notes.txt')",
         )
     )
 
 
-def _name(model: object) -> str:
-    return getattr(model, "__name__", None) or type(model).__name__
+def model_name(model: object) -> str:
+    """Return what a model is called in texts: its own repr where it has one, else the name of the function or class."""
+    name = getattr(model, "__name__", None)
+    if isinstance(name, str):
+        return name
+    own = type(model).__repr__ is not object.__repr__
+    return repr(model) if own else type(model).__name__
