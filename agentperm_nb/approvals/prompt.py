@@ -5,12 +5,16 @@
 3. The end of the input denies what has not been answered.
 4. What is printed went through `render.visible`: no escape sequence and no carriage return of a model reaches the
    terminal, and lines of a value are marked so that they cannot pass for ours.
+5. One who reads is asked one thing at a time: all calls of a turn, or a question, and then the next. What nobody waits
+   for any more holds up nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
@@ -35,6 +39,40 @@ class _AnsweredElsewhereError(Exception):
     """The request left the desk while its question stood on the screen."""
 
 
+class _OneAtATime:
+    """Lets one after the other ask the same person."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._asking: Callable[[], bool] | None = None
+        """Of whoever asks now: whether somebody still waits for the answer."""
+
+    @contextlib.contextmanager
+    def asking(self, is_awaited: Callable[[], bool]) -> Iterator[None]:
+        """Wait until nobody else asks; let nobody else ask inside the ``with`` block, as long as an answer is awaited.
+
+        Raises:
+            _AnsweredElsewhereError: Nobody waits for the answer any more.
+        """
+        with self._changed:
+            while self._asking is not None and self._asking():
+                self._changed.wait(_TICK)
+                if not is_awaited():
+                    raise _AnsweredElsewhereError
+            self._asking = is_awaited
+        try:
+            yield
+        finally:
+            with self._changed:
+                if self._asking is is_awaited:
+                    self._asking = None
+                    self._changed.notify_all()
+
+
+_TICK = 0.1  # seconds until whoever waits for their turn looks again
+_input = _OneAtATime()  # whoever reads with `input` reads from the same person
+
+
 class TextApprover(Human):
     """A person who reads and types text.
 
@@ -50,6 +88,7 @@ class TextApprover(Human):
     def __init__(self, read: Callable[[str], str] = _read_line, write: Callable[[str], object] = print) -> None:
         self._read = read
         self._write = write
+        self._one_at_a_time = _input if read is _read_line else _OneAtATime()
 
     def __repr__(self) -> str:
         return "TextApprover()"
@@ -59,25 +98,48 @@ class TextApprover(Human):
         import anyio.to_thread
 
         answers = self.review(requests)
-        while True:
-            answer = await anyio.to_thread.run_sync(next, answers, None, abandon_on_cancel=True)
-            if answer is None:
-                return
-            yield answer
+        try:
+            while True:
+                answer = await anyio.to_thread.run_sync(next, answers, None, abandon_on_cancel=True)
+                if answer is None:
+                    return
+                yield answer
+        finally:
+            with contextlib.suppress(ValueError):  # a thread still reads for it: the requests have left the desk
+                answers.close()
 
-    def review(self, requests: Sequence[ApprovalRequest]) -> Iterator[tuple[str, ApprovalDecision]]:
+    def review(self, requests: Sequence[ApprovalRequest]) -> Generator[tuple[str, ApprovalDecision]]:
         """Ask about each request on the calling thread; yield (request id, decision) as they are given.
 
         A request that was answered elsewhere in the meantime is passed over, also when that happened while its question
         stood on the screen. Nothing is asked after a stop.
         """
         at_desk = {request.id for request in requests if the_desk.is_open(request.id)}
+
+        def is_awaited() -> bool:
+            return len(at_desk) < len(requests) or any(map(the_desk.is_open, at_desk))
+
+        return self._review(requests, at_desk, is_awaited)
+
+    def _review(
+        self, requests: Sequence[ApprovalRequest], at_desk: set[str], is_awaited: Callable[[], bool]
+    ) -> Generator[tuple[str, ApprovalDecision]]:
+        with contextlib.suppress(_AnsweredElsewhereError), self._one_at_a_time.asking(is_awaited):
+            yield from self._answers(requests, at_desk)
+
+    def _answers(
+        self, requests: Sequence[ApprovalRequest], at_desk: set[str]
+    ) -> Generator[tuple[str, ApprovalDecision]]:
+        def is_gone(request: ApprovalRequest) -> bool:
+            return request.id in at_desk and not the_desk.is_open(request.id)
+
         for place, request in enumerate(requests, 1):
-            self._show(request, f"{place} of {len(requests)}: " if len(requests) > 1 else "")
-            the_desk.shown(request.id, "prompt")
+            if not is_gone(request):
+                self._show(request, f"{place} of {len(requests)}: " if len(requests) > 1 else "")
+                the_desk.shown(request.id, "prompt")
         everything = ended = False
         for place, request in enumerate(requests, 1):
-            if request.id in at_desk and not the_desk.is_open(request.id):
+            if is_gone(request):
                 continue
             if everything:
                 yield request.id, ApprovalDecision("allow")
@@ -106,14 +168,33 @@ class TextApprover(Human):
         Raises:
             EOFError: The input ended.
         """
+        return self._ask(prompt, returns, lambda: True)
+
+    async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        """Put a plain question on a worker thread; see `ask`."""
+        import anyio.to_thread
+
+        over = threading.Event()
+        try:
+            return await anyio.to_thread.run_sync(
+                self._ask, prompt, returns, lambda: not over.is_set(), abandon_on_cancel=True
+            )
+        finally:
+            over.set()
+
+    def _ask(self, prompt: str, returns: Any, is_awaited: Callable[[], bool]) -> Any:
         check_returns(returns)
         choices = describe_choices(returns)
-        question = f"{visible(prompt)} [{visible(choices)}] " if choices else f"{visible(prompt)} "
-        while True:
-            try:
-                return parse_answer(self._read(question), returns)
-            except ValueError as error:
-                self._write(visible(str(error)))
+        question = f"{visible(prompt)} ({visible(choices)}) " if choices else f"{visible(prompt)} "
+        with self._one_at_a_time.asking(is_awaited):
+            while True:
+                line = self._read(question)
+                if not is_awaited():
+                    raise _AnsweredElsewhereError
+                try:
+                    return parse_answer(line, returns)
+                except ValueError as error:
+                    self._write(visible(str(error)))
 
     def _show(self, request: ApprovalRequest, place: str) -> None:
         lines = [f"{place}{_line(request.question)}", f"  tool   {_line(tool_text(request))}"]

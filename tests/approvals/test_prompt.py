@@ -184,7 +184,7 @@ def test_it_also_answers_plain_questions():
     assert terminal.approver.ask(None, "Go on?\x1b[2K", bool) is False
     assert terminal.approver.ask(None, "Colour?", Literal["red", "green"]) == "green"
     assert "\x1b" not in terminal.screen
-    assert "[yes/no]" in terminal.questions[0]
+    assert "(yes/no)" in terminal.questions[0]
 
 
 def test_the_end_of_the_input_is_nobodys_answer():
