@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
 from agentperm_nb.human import check_returns
 from agentperm_nb.running.driving import loop_thread, on_loop_thread
+from agentperm_nb.running.formats import Reply
 from agentperm_nb.running.formats.spoken import why_cut
 from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
 from agentperm_nb.running.messages import Message
@@ -249,8 +250,8 @@ class Conversing(TurnTaking):
         if not state.waiting():
             return
         context = self._context(None, None, None, state)
-        read, number = self._take(self._read(state, None, None, None)[0], state)
-        self._steps(read, state, context, number, lambda message: None).give_up(error)
+        read = Reply("calls", tuple(state.waiting()), state)
+        self._steps_of(read, state, context, lambda message: None)[1].give_up(error)
 
     def _whom(self, state: State, prompt: str, returns: Any, method: str) -> Any:
         _check_state(state, method)

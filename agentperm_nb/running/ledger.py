@@ -53,6 +53,7 @@ class Ledger:
         prepare: Called in the context in which a tool runs, before it does.
         stand_ins: The tools of calls that run at the provider, by position.
         message: The model's message that holds the calls, where the state does not have it yet.
+        taken: What was taken from the state, for a turn with its pending calls.
         reporter: Who is told of starts and ends.
     """
 
@@ -70,13 +71,14 @@ class Ledger:
         prepare: Callable[[], None],
         stand_ins: Mapping[int, Tool] | None = None,
         message: ConversationMessage | None = None,
+        taken: TurnInHand | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
         self.recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
         self.stand_ins = stand_ins or {}
-        self.message, self.reporter = message, reporter
+        self.message, self.taken, self.reporter = message, taken, reporter
         self._untold: list[CallItem] = []
         stem, redactor = f"{context.run_id}/{turn}/", engine.redactor
         self.items = [
@@ -152,13 +154,21 @@ class Ledger:
         item.may_run = False
         item.reason = verdict.reason
         self.recorder.decided(item, "denied", reason=verdict.reason, stop=verdict.stop)
-        self.close(item, ToolOutcomeKind.DENIED, verdict.reason, "denied", error=item.error)
+        stop, others = None, list[CallItem]()
         if verdict.stop:
-            self.stopped = StoppedByPermission(item.call, item.decided_by or "")
-            for other in self.items:
-                if other.result is None and not other.started:
-                    self._cancel(other, STOPPED, by=item)
-            self.state.stop(self.stopped)
+            stop = self.stopped = StoppedByPermission(item.call, item.decided_by or "")
+            others = [other for other in self.items if other.result is None and not other.started and other is not item]
+        last = others[-1] if others else item
+        self.close(
+            item,
+            ToolOutcomeKind.DENIED,
+            verdict.reason,
+            "denied",
+            error=item.error,
+            stop=stop if last is item else None,
+        )
+        for other in others:
+            self._cancel(other, STOPPED, by=item, stop=stop if last is other else None)
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""
@@ -181,6 +191,7 @@ class Ledger:
         kind: ToolOutcomeKind = ToolOutcomeKind.CANCELLED,
         *,
         by: CallItem | None = None,
+        stop: StoppedByPermission | None = None,
     ) -> None:
         """Do as `cancel` does, without a report; `by` is the call whose denial stopped the turn."""
         item.may_run, item.reason = False, why
@@ -188,7 +199,7 @@ class Ledger:
         self.recorder.hold(
             "cancelled", item, reason=why, decided_by=item.decided_by, decided_kind=item.decided_kind or None
         )
-        self.close(item, kind, why, "cancelled")
+        self.close(item, kind, why, "cancelled", stop=stop)
 
     def close(
         self,
@@ -200,11 +211,12 @@ class Ledger:
         error: BaseException | None = None,
         value: Any = None,
         images: tuple[Image, ...] = (),
+        stop: StoppedByPermission | None = None,
     ) -> None:
-        """Give a call its result; `report` tells of it."""
+        """Give a call its result; `report` tells of it. With `stop`, it is the last one that a stop closes."""
         assert self.in_hand is not None
         item.result = self.result_of(item, kind, content, verdict, error=error, value=value, images=images)
-        self.state.settle(self.in_hand, item.position, item.result)
+        self.state.settle(self.in_hand, item.position, item.result, stop=stop)
         if self.reporter is not None:
             self._untold.append(item)
 
@@ -257,8 +269,8 @@ class Ledger:
         )
 
     def undecided(self, item: CallItem, error: Exception) -> None:
-        """Record a call that a permission could not decide because it raised."""
+        """Record a call that a permission could not decide because it raised; `report` tells of it."""
         notes = "; ".join(getattr(error, "__notes__", ()))
         item.decided_by, item.decided_kind, item.error = None, "nobody", error
         self.state.record_error(error, item.call)
-        self.deny(item, Denied(f"could not be decided: {describe_error(error)}" + (f" ({notes})" if notes else "")))
+        self._deny(item, Denied(f"could not be decided: {describe_error(error)}" + (f" ({notes})" if notes else "")))

@@ -35,6 +35,7 @@ from agentperm_nb.running.history import (
     StopEntry,
     Stopped,
     StoppedByFinish,
+    StoppedByPermission,
 )
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message, TextBlock
@@ -247,36 +248,66 @@ class State:
         """Return the pending calls that no turn has in hand."""
         return list(self._waiting)
 
-    def take(self) -> list[ToolCall]:
-        """Return the pending calls that no turn has in hand, and take them off: a call is decided once."""
+    def take(self) -> TurnInHand:
+        """Take the pending calls that no turn has in hand, for a turn that begins: a call is decided once."""
         with self.lock:
-            taken, self._waiting = self._waiting, []
+            taken = TurnInHand(self._turn, tuple(self._waiting), None)
+            self._waiting = []
+            if taken.calls:
+                self._in_hand.append(taken)
             return taken
 
-    def begin(self, number: int, calls: Sequence[ToolCall], message: Message | None = None) -> TurnInHand:
+    def give_back(self, taken: TurnInHand) -> None:
+        """Put back what `take` took: the turn could not begin."""
+        with self.lock:
+            if taken in self._in_hand:
+                self._in_hand.remove(taken)
+                self._waiting[:0] = taken.calls
+
+    def begin(
+        self,
+        number: int,
+        calls: Sequence[ToolCall],
+        message: Message | None = None,
+        taken: TurnInHand | None = None,
+    ) -> TurnInHand:
         """Note the calls of a turn that begins.
 
         Args:
             number: Number of the turn.
             calls: Its calls.
             message: The model's message that holds them, where it is not in the conversation yet.
+            taken: What `take` returned, for a turn with pending calls of this state.
         """
         turn = TurnInHand(number, calls, message)
+        if taken is not None and not calls:
+            return turn  # nothing was pending: nothing changes
         with self.lock:
             self._turn = number
-            if not self._finished:
-                self._stopped = None
+            if not self._finished and not (self._running and isinstance(self._stopped, StoppedByPermission)):
+                self._stopped = None  # of an earlier turn; a run stays stopped to its end
+            if taken is not None:
+                self._in_hand.remove(taken)
             self._in_hand.append(turn)
             if not calls:
                 self._complete(turn)
         return turn
 
-    def settle(self, turn: TurnInHand, position: int, result: CallResult) -> None:
-        """Note the result of a call of a turn in hand."""
+    def settle(self, turn: TurnInHand, position: int, result: CallResult, *, stop: Stopped | None = None) -> None:
+        """Note the result of a call of a turn in hand.
+
+        Args:
+            turn: The turn.
+            position: Place of the call in the turn.
+            result: Its result.
+            stop: Why the run stops, with the last of the results that the stop closes.
+        """
         with self.lock:
             self._history.append(result)
             turn.results[position] = result
             turn.left -= 1
+            if stop is not None:  # before what has waited for the results
+                self.stop(stop)
             if turn.left == 0:
                 self._complete(turn)
 
@@ -322,10 +353,13 @@ class State:
                 self._stopped = None
 
     def record_error(self, error: BaseException, call: ToolCall | None = None) -> None:
-        """Note an exception, once."""
+        """Note an exception, once a run."""
         with self.lock:
-            if any(isinstance(entry, ErrorEntry) and entry.error is error for entry in self._history[-3:]):
-                return
+            for entry in reversed(self._history):
+                if isinstance(entry, ErrorEntry) and entry.error is error:
+                    return
+                if isinstance(entry, RunStartEntry):
+                    break
             told = f"{type(error).__name__}: {error}" if _sayable(error) else type(error).__name__
             self._history.append(ErrorEntry(told, error, call, self._turn, _now()))
 

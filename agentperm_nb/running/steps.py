@@ -19,6 +19,7 @@ drivers serve it (`running.driving_async`, `running.driving_blocking`), so both 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Generator
 from typing import Any
@@ -51,7 +52,7 @@ class TurnSteps(Ledger):
         Raises:
             Exception: Whatever a permission or a classic Human raised. Then nothing more of the turn starts.
         """
-        self.in_hand = self.state.begin(self.turn, [item.call for item in self.items], self.message)
+        self._begin()
         try:
             yield from self._apply_rules()
             yield from self._let_ask()
@@ -65,10 +66,14 @@ class TurnSteps(Ledger):
 
     def give_up(self, error: BaseException) -> None:
         """Close a turn that never began: what was asked for is recorded, and nothing runs."""
-        self.in_hand = self.state.begin(self.turn, [item.call for item in self.items], self.message)
+        self._begin()
         for item in self.items:
             self.recorder.requested(item)
         self._abandon(error)
+
+    def _begin(self) -> None:
+        calls = [item.call for item in self.items]
+        self.in_hand = self.state.begin(self.turn, calls, self.message, self.taken)
 
     # ------------------------------------------------------------------ deciding
 
@@ -130,10 +135,7 @@ class TurnSteps(Ledger):
         if isinstance(verdict, Denied):
             self.deny(item, verdict)
             if decision.kind == "nobody":
-                warn_user(
-                    f"No permission allowed or denied the call to {item.call.name}, so it was denied. To allow every "
-                    "call no permission denies, put AllowByDefault() at the end of permissions="
-                )
+                self._warn_that_nobody_decided(item)
             return
         problems = item.tool.check_args(item.call.args)
         if problems:
@@ -143,6 +145,17 @@ class TurnSteps(Ledger):
             item.request_permission = decision.permission
         elif isinstance(verdict, Allowed):
             self.allow(item)
+
+    def _warn_that_nobody_decided(self, item: CallItem) -> None:
+        try:
+            warn_user(
+                f"No permission allowed or denied the call to {item.call.name}, so it was denied. To allow every "
+                "call no permission denies, put AllowByDefault() at the end of permissions="
+            )
+        except Warning as error:  # the user's filters make an error of it
+            error.add_note(f"warned about {self._masked(item)}, which was denied")
+            self.state.record_error(error, item.call)
+            raise
 
     # ------------------------------------------------------------------ running
 
@@ -154,6 +167,7 @@ class TurnSteps(Ledger):
         failure: Exception | None = None
         while True:
             starting: list[CallItem] = []
+            before = running, on_threads
             while failure is None and self.stopped is None:
                 queue = together or (alone if running == 0 else None)
                 if not queue or (on_threads >= _AT_ONCE and not _is_async(queue[0])):
@@ -163,13 +177,17 @@ class TurnSteps(Ledger):
                     still = yield from self._still_allowed(item)
                 except Exception as error:  # noqa: BLE001 - raised again below, when what runs has finished
                     self.undecided(item, error)
+                    self.report()
                     failure = error
                     break
                 if still:
-                    item.started = True
-                    self.recorder.hold("started", item)
                     starting.append(item)
                     running, on_threads = running + 1, on_threads + (not _is_async(item))
+            if failure is not None or self.stopped is not None:  # found beside them: then they do not start either
+                starting, (running, on_threads) = [], before
+            for item in starting:
+                item.started = True
+                self.recorder.hold("started", item)
             self.recorder.write()  # what has been decided, and that it starts, is kept before anything of it runs
             for item in starting:
                 self.report_start(item)
@@ -220,12 +238,10 @@ class TurnSteps(Ledger):
         item = done.item
         self.engine.note_ran(item.decided_digest)
         kind, form, error = self._outcome(done)
-        secret = item.tool.secret if item.tool is not None else ()
-        call = Redactor().call(item.final, secret)
         result = self.result_of(
             item, kind, form.text, "allowed", error=error, value=done.value, images=form.images, late=True
         )
-        self.state.add_late(result, f"interrupted {call} finished later: {form.text}")
+        self.state.add_late(result, f"interrupted {self._masked(item)} finished later: {form.text}")
         self.recorder.late_result(item, form.text, error)
 
     def _finish(self, done: ToolDone) -> None:
@@ -238,7 +254,10 @@ class TurnSteps(Ledger):
         self.report()
 
     @staticmethod
-    def _outcome(done: ToolDone) -> tuple[ToolOutcomeKind, ResultForm, BaseException | None]:
+    def _masked(item: CallItem) -> str:
+        return Redactor().call(item.final, item.tool.secret if item.tool is not None else ())
+
+    def _outcome(self, done: ToolDone) -> tuple[ToolOutcomeKind, ResultForm, BaseException | None]:
         """Return how a call ended, and what the model is told."""
         error = done.error
         if error is None:
@@ -246,11 +265,12 @@ class TurnSteps(Ledger):
             return ToolOutcomeKind.DONE, done.form, None
         if isinstance(error, ToolInputError):
             return ToolOutcomeKind.INPUT_ERROR, ResultForm(f"(input error: {error})"), error
-        return (
-            ToolOutcomeKind.ERROR,
-            ResultForm(str(error) if isinstance(error, ToolError) else describe_error(error)),
-            error,
-        )
+        if isinstance(error, ToolError):
+            return ToolOutcomeKind.ERROR, ResultForm(str(error)), error
+        note = f"exception raised in tool {self._masked(done.item)}"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        return ToolOutcomeKind.ERROR, ResultForm(describe_error(error)), error
 
     def _notice(self, item: CallItem) -> str:
         """Tell the model that a reviewer changed what it asked for."""
@@ -274,20 +294,33 @@ class TurnSteps(Ledger):
             self.ended = True
         if isinstance(error, Exception) and self.deciding is not None and self.deciding.result is None:
             self.undecided(self.deciding, error)
+        interrupted = _interrupts(error)
         for item in self.items:
             if item.result is not None:
                 continue
             if item.started:
                 self.recorder.hold("lost", item, reason=INTERRUPTED)
                 self.close(item, ToolOutcomeKind.INTERRUPTED, INTERRUPTED, "allowed")
-                self.report()
-            elif isinstance(error, Exception):
-                self.cancel(item, f"(aborted: {type(error).__name__})", ToolOutcomeKind.ABORTED)
+            elif interrupted:
+                self._cancel(item, INTERRUPTED, ToolOutcomeKind.INTERRUPTED)
             else:
-                self.cancel(item, INTERRUPTED, ToolOutcomeKind.INTERRUPTED)
-        if isinstance(error, Exception):
+                self._cancel(item, f"(aborted: {type(error).__name__})", ToolOutcomeKind.ABORTED)
+        if not interrupted:
             self.state.record_error(error)
-        self.recorder.write()
+        try:
+            self.recorder.write()
+        finally:
+            self.report()  # last: a reporter may be interrupted, too
+
+
+def _interrupts(error: BaseException) -> bool:
+    """Return whether it is the user's interrupt or a cancellation, and not a failure."""
+    # An event loop that was never imported has cancelled nothing.
+    cancelled = [
+        getattr(sys.modules.get(module), name, KeyboardInterrupt)
+        for module, name in (("asyncio", "CancelledError"), ("trio", "Cancelled"))
+    ]
+    return isinstance(error, (KeyboardInterrupt, GeneratorExit, *cancelled))
 
 
 def _is_async(item: CallItem) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentperm_nb.analysis.log import Log
+from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.deciding import PermissionList
@@ -21,6 +22,7 @@ from agentperm_nb.running.effects import Message as DriverMessage
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.explaining import call_of, explain_call
 from agentperm_nb.running.formats import Reply, read_reply
+from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import as_message
 from agentperm_nb.running.nesting import Level, check_human, effective, levels_above
@@ -177,9 +179,7 @@ class TurnTaking:
             raise TypeError(fix_message(problem, "give a dict", "await agent.ause_tools(reply, metadata={'task': 7})"))
         if not isinstance(reply, State):
             return read_reply(reply), self._state
-        if reply.finished:
-            problem = "cannot call use_tools() on a finished State"
-            raise ValueError(fix_message(problem, "start a new one", "agent.run('Tidy notes.txt')"))
+        _refuse_finished(reply)
         read_reply(reply.waiting())  # says now what is wrong with them
         return Reply("calls", tuple(reply.waiting()), reply), reply
 
@@ -205,6 +205,7 @@ class TurnTaking:
         number: int,
         post: Callable[[DriverMessage], None],
         message: Message | None = None,
+        taken: TurnInHand | None = None,
     ) -> TurnSteps:
         above, permissions = levels_above.get(), self._effective()
         level = Level(self._engine, permissions, context.agent_path, state.id)
@@ -220,20 +221,32 @@ class TurnTaking:
             prepare=lambda: _below(level, above),
             stand_ins=read.stand_ins,
             message=message,
+            taken=taken,
             reporter=self._reporter(),
         )
 
-    def _take(self, read: Reply, state: State) -> tuple[Reply, int]:
-        """Take the calls of a turn, once, and number it."""
-        with self._lock:
-            if read.original is state:
-                read = _of_state(state)
-            number = self.audit.next_turn(state.id, at_least=state.turn)
+    def _steps_of(
+        self, read: Reply, state: State, context: RunContext, post: Callable[[DriverMessage], None]
+    ) -> tuple[Reply, TurnSteps]:
+        """Take the calls of a turn, once, number it, and make its steps."""
         above = levels_above.get()
         if state.parent_id is None and above and above[-1].run_id != state.id:
             state.parent_id = above[-1].run_id
         state.link(self._engine.whom())
-        return read, number
+        taken = state.take() if read.original is state else None
+        try:
+            message = None
+            if taken is not None:
+                read = _of_state(state, taken.calls)
+            else:
+                message = _said(read)
+            with self._lock:
+                number = self.audit.next_turn(state.id, at_least=state.turn)
+            return read, self._steps(read, state, context, number, post, message, taken)
+        except BaseException:
+            if taken is not None:
+                state.give_back(taken)
+            raise
 
     def _begin(
         self,
@@ -248,21 +261,22 @@ class TurnTaking:
         context = self._context(user, session, metadata, state)
         permissions = self._effective()
         check_human(permissions, engine, levels_above.get())
-        taken, number = self._take(read, state)
-        made: list[TurnSteps] = []
+        made: list[tuple[Reply, TurnSteps]] = []
 
         def make(post: Callable[[DriverMessage], None]) -> Generator[Effect, Any, tuple[CallResult, ...]]:
-            said = None if read.original is state else _said(read)
-            made.append(self._steps(taken, state, context, number, post, said))
-            return made[0].steps()
+            if read.original is state:
+                _refuse_finished(state)  # it may have been finished since the turn was asked for
+            made.append(self._steps_of(read, state, context, post))
+            return made[0][1].steps()
 
         def finish(results: tuple[CallResult, ...]) -> Turn:
-            run = context.run_id
+            ((taken, steps),) = made
+            run, number = context.run_id, steps.turn
             turn = Turn(
                 number=number,
                 run=run,
                 results=results,
-                stopped=made[0].stopped,
+                stopped=steps.stopped,
                 unchecked=permissions.unchecked,
                 format=taken.format,
                 original=taken.original,
@@ -290,9 +304,14 @@ def check_texts(**given: object) -> None:
             )
 
 
-def _of_state(state: State) -> Reply:
-    """Take the pending calls of a state; those of a provider's reply keep what that reply says about them."""
-    calls = tuple(state.take())
+def _refuse_finished(state: State) -> None:
+    if state.finished:
+        problem = "cannot call use_tools() on a finished State"
+        raise ValueError(fix_message(problem, "start a new one", "agent.run('Tidy notes.txt')"))
+
+
+def _of_state(state: State, calls: tuple[ToolCall, ...]) -> Reply:
+    """Return pending calls of a state as a reply; those of a provider's reply keep what that says about them."""
     reply = next((message.reply for message in reversed(state.messages) if message.tool_calls), None)
     if reply is not None and reply.calls == calls:
         return reply
