@@ -60,7 +60,7 @@ from agentperm_nb.running.loops import Loop, adefault_loop, default_loop, loop, 
 from agentperm_nb.running.messages import Message, TextBlock, ToolResultBlock
 from agentperm_nb.running.models import AnthropicModel, OpenAIModel, OpenAIResponsesModel, ToolSpec
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind
-from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.reporter import PrintReporter, Reporter
 from agentperm_nb.running.state import State
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
@@ -118,6 +118,7 @@ __all__ = [
     "Permission",
     "PermissionResult",
     "PermissionWarning",
+    "PrintReporter",
     "ProviderCall",
     "Redactor",
     "Reporter",

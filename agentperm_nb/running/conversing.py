@@ -17,6 +17,7 @@ from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model, check_answers_blocking
 from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
 from agentperm_nb.running.recording import describe_error
+from agentperm_nb.running.reporter import masking
 from agentperm_nb.running.state import State
 from agentperm_nb.running.turn_taking import TurnTaking
 from agentperm_nb.tools import Tool
@@ -279,10 +280,12 @@ class Conversing(TurnTaking):
         reporter = self._reporter()
         if reporter is None:
             return
+        redactor = self._engine.redactor
         try:
-            getattr(reporter, method)(state, *args)
+            with masking(redactor.call, redactor.text):
+                getattr(reporter, method)(state, *args)
         except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
-            told = self._engine.redactor.text(f"the reporter raised in {method}: {describe_error(error)}")
+            told = redactor.text(f"the reporter raised in {method}: {describe_error(error)}")
             warn_user(told, UserWarning)
 
     def _as_agent(self) -> Agent:

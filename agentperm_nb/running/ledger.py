@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
 from agentperm_nb.errors import warn_user
-from agentperm_nb.json_values import digest
+from agentperm_nb.json_values import call_text, digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
 from agentperm_nb.results import Image
@@ -28,7 +29,7 @@ from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.nesting import Level
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
-from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.reporter import Reporter, masking
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
@@ -223,18 +224,20 @@ class Ledger:
     def report_start(self, item: CallItem) -> None:
         """Tell the reporter that a call is about to run."""
         if self.reporter is not None:
-            self._tell("on_tool_start", item.call)
+            self._tell("on_tool_start", item)
 
     def report(self) -> None:
         """Tell the reporter of the calls that have ended, after all that belongs together is recorded."""
         while self._untold:
             item = self._untold.pop(0)
             assert item.result is not None
-            self._tell("on_tool_end", item.call, item.result.content, item.result.outcome)
+            self._tell("on_tool_end", item, item.result.content, item.result.outcome)
 
-    def _tell(self, method: str, *args: Any) -> None:
+    def _tell(self, method: str, item: CallItem, *args: Any) -> None:
+        shown = partial(call_text, item.call.name, item.shown_args)
         try:
-            getattr(self.reporter, method)(self.state, *args)
+            with masking(lambda call: shown(), lambda text: self.recorder.text(text, item)):
+                getattr(self.reporter, method)(self.state, item.call, *args)
         except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
             warn_user(self.recorder.text(f"the reporter raised in {method}: {describe_error(error)}"), UserWarning)
 
