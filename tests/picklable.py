@@ -12,6 +12,7 @@ from agentperm_nb import (
     Denied,
     DenyByName,
     DenyPermission,
+    Human,
     Tool,
     ToolCall,
     Verdict,
@@ -19,7 +20,7 @@ from agentperm_nb import (
 from agentperm_nb.permissions.builtin import latest_change
 from agentperm_nb.permissions.deciding import PermissionList, decide
 
-__all__ = ["DenyWhen", "FirmlyDenied", "Holds", "change_and_decide", "echo", "is_large", "renewed"]
+__all__ = ["DenyWhen", "FirmlyDenied", "Holds", "SaysNo", "change_and_decide", "echo", "is_large", "renewed"]
 
 
 class FirmlyDenied(Denied):
@@ -44,6 +45,13 @@ class Holds(DecidePermission):
 
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         return Allowed()
+
+
+class SaysNo(Human):
+    """A human of one's own."""
+
+    def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        return "no"
 
 
 def is_large(call: ToolCall) -> bool:

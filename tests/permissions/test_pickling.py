@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
-from picklable import DenyWhen, FirmlyDenied, Holds, change_and_decide, echo, is_large, renewed
+from picklable import DenyWhen, FirmlyDenied, Holds, SaysNo, change_and_decide, echo, is_large, renewed
 
 from agentperm_nb import (
     AllowByDefault,
@@ -37,7 +37,7 @@ from agentperm_nb import (
 from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.builtin import latest_change
 from agentperm_nb.permissions.deciding import PermissionList, decide
-from agentperm_nb.testing import FakeHuman, Recording
+from agentperm_nb.testing import Recording
 from agentperm_nb.tools import Tool
 
 TOOL = Tool("t", function=print, input_schema={})
@@ -49,7 +49,7 @@ PERMISSIONS = [
     AllowByName(["read_*", "rmdir"]),
     AllowByReadOnly(True),
     AllowByDefault(),
-    DecideByHuman(FakeHuman(["no"] * 10)),
+    DecideByHuman(SaysNo()),
     DenyWhen(is_large),
     Recording(DenyByName(["rm*"])),
 ]
@@ -119,7 +119,6 @@ def test_an_outcome_keeps_its_error(error: Exception) -> None:
 @pytest.mark.parametrize("permission", PERMISSIONS, ids=repr)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_permission_survives_pickling(permission: Any, protocol: int) -> None:
-    permission = copy.deepcopy(permission)  # its human's answers are used up
     again = pickle.loads(pickle.dumps(permission, protocol))
     assert (type(again), repr(again), again.name) == (type(permission), repr(permission), permission.name)
     for name in NAMES:
@@ -130,7 +129,6 @@ def test_a_permission_survives_pickling(permission: Any, protocol: int) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("permission", PERMISSIONS, ids=repr)
 def test_a_permission_says_the_same_in_another_process(elsewhere: ProcessPoolExecutor, permission: Any) -> None:
-    permission = copy.deepcopy(permission)  # its human's answers are used up
     shown, said = elsewhere.submit(echo, pickle.dumps(permission), NAMES).result()
     assert shown == repr(permission)
     assert said == [permission.check(None, ToolCall(name, {"n": 3}), TOOL) for name in NAMES]
