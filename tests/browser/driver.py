@@ -26,6 +26,12 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, s
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from servers import Server, Where
 
+PATIENCE = """
+from agentperm_nb import NotebookHuman
+NotebookHuman.__init__.__kwdefaults__["prompt_after"] = 120.0
+"""
+"""What a notebook runs first, so that no text prompt comes where a busy machine takes long to show the panel."""
+
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--force-prefers-reduced-motion",

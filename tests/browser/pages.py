@@ -41,11 +41,17 @@ class Pages:
             fresh: Return a blank one, such as for a test that reloads it: its address is then that of its notebook.
         """
         page = None if fresh else self._free.pop(front, None)
-        if page is None or page.is_closed():
+        if page is not None:
+            try:
+                page.bring_to_front()
+                page.mouse.move(0, 0)
+                page.wait_for_function(_EMPTY, timeout=10_000)
+            except Error:  # it has crashed meanwhile, or is not empty any more
+                self.drop(page)
+                page = None
+        if page is None:
             page = self._context.new_page()
             page.on("dialog", lambda dialog: dialog.accept())  # "leave without saving?" at a reload
-        page.bring_to_front()
-        page.mouse.move(0, 0)
         self._served[page] = self._served.get(page, 0) + 1
         return page
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from driver import NotebookPage
+from driver import PATIENCE, NotebookPage
 from servers import EVERYWHERE, LAB_7, Where
 
-SETUP = """
+SETUP = (
+    PATIENCE
+    + """
 from agentperm_nb import Agent, AllowByReadOnly, DecideByHuman, DenyByName, ToolCall, tool
 
 ran, order = [], []
@@ -30,6 +32,7 @@ ONE = [ToolCall("look", {"path": "a"}), ToolCall("write", {"path": "a", "content
        ToolCall("cancel_order", {"order": "7"})]
 THREE = [ToolCall("write", {"path": name, "content": name}) for name in ("a", "b", "c")]
 """
+)
 SHOW = """
 for result in turn.results:
     print(result.call.name, result.verdict, result.decided_by, result.answered_by, result.content, sep=" | ")

@@ -6,13 +6,14 @@ import secrets
 from pathlib import Path
 
 import pytest
-from driver import NotebookPage
+from driver import PATIENCE, NotebookPage
 from playwright.sync_api import Locator
 from servers import EVERYWHERE, LAB_7
 
 TESTS = Path(__file__).parents[1]
 SETUP = (
-    f"import sys; sys.path.insert(0, {str(TESTS)!r})\nfrom waiting import *\nfrom agentperm_nb.notebook.human import *"
+    f"{PATIENCE}import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+    "from waiting import *\nfrom agentperm_nb.notebook.human import *"
 )
 AGENT = """
 from agentperm_nb import Agent, ToolCall

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from driver import PATIENCE
 from servers import EVERYWHERE
 
-SETUP = """
+SETUP = (
+    PATIENCE
+    + """
 from agentperm_nb import Agent, AllowByDefault, DecideByHuman, State
 from agentperm_nb.testing import ScriptedModel, tool_call
 ran = []
@@ -33,65 +36,62 @@ async def aquestion():
 def turn_of(tool):
     return Agent(tools=[tool], permissions=[AllowByDefault()]), [tool_call(tool.__name__)]
 """
-BLOCKING, AWAITING = "agent.use_tools(calls)", "(await agent.ause_tools(calls))"
+)
 everywhere = pytest.mark.parametrize("where", EVERYWHERE, ids=str)
 
 
 @everywhere
-def test_a_call_inside_a_call_is_approved_in_the_panel(open_notebook, where):
-    """A subagent, and a tool that asks about calls of another agent, each in both forms of a turn."""
-    cells = [
-        "print(lead_agent('a').run('Go'), ran)",
-        "print(await lead_agent('a').arun('Go'), ran)",
-        *[
-            f"agent, calls = turn_of({tool})\nprint({turn}.results[0].content, ran)"
-            for tool in ("nested", "anested")
-            for turn in (BLOCKING, AWAITING)
-        ],
-    ]
-    nb = open_notebook([SETUP, *cells, "print('behind')"], where)
-    nb.run_all()
-    for number in range(1, 1 + len(cells)):
-        nb.wait_button("Approve")
-        nb.page.wait_for_timeout(450)
-        nb.click("Approve")
-        nb.wait_output(number, f"{['a'] * number}")
-    nb.wait_output(1 + len(cells), "behind")
-    nb.wait_idle()
-
-
-@everywhere
-def test_a_tool_that_asks_a_question_gets_its_answer(open_notebook, where):
-    cells = [
-        f"agent, calls = turn_of({tool})\nprint({turn}.results[0].content)"
-        for tool in ("question", "aquestion")
-        for turn in (BLOCKING, AWAITING)
-    ]
-    nb = open_notebook([SETUP, *cells, "print('behind')"], where)
-    nb.run_all()
-    for number in range(1, 1 + len(cells)):
-        field = nb.page.locator(".apnb input[type=text], .apnb textarea").first
-        field.wait_for(timeout=30_000)
-        nb.page.wait_for_timeout(450)
-        field.fill(f"attic {number}")
-        nb.click("Send")
-        nb.wait_output(number, f"went to attic {number}")
-    nb.wait_output(1 + len(cells), "behind")
-    nb.wait_idle()
-
-
-@everywhere
-def test_an_interrupt_ends_what_waits_inside_a_blocking_turn(open_notebook, where):
-    cell = "lead = lead_agent('a')\nlead.run('Go')"
-    nb = open_notebook([SETUP, cell, "print('after', ran)"], where)
+@pytest.mark.parametrize("cell", ["lead.run('Go')", "await lead.arun('Go')"], ids=["blocking", "awaiting"])
+def test_a_call_of_a_subagent_is_approved_in_the_panel(open_notebook, where, cell):
+    nb = open_notebook([SETUP, f"lead = lead_agent('a')\nprint({cell}, ran)", "print('behind')"], where)
     nb.run(0)
     nb.run(1)
-    nb.wait_button("Approve")
-    nb.interrupt()
-    nb.wait_output(1, "not answered: the wait was cancelled")
-    nb.wait_output(1, "KeyboardInterrupt")
-    nb.wait_idle()
     nb.run(2)
-    nb.wait_output(2, "after []")
-    nb.wait_js("() => !document.querySelector('.apnb [data-action=approve]')", what="the end of the panel")
+    nb.click("Approve")
+    nb.wait_output(1, "All done. ['a']")
+    nb.wait_output(2, "behind")
+    nb.wait_idle()
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "print(agent.use_tools(calls).results[0].content)",
+        "print((await agent.ause_tools(calls)).results[0].content)",
+    ],
+    ids=["in a blocking turn", "in an awaiting turn"],
+)
+@pytest.mark.parametrize("tool", ["nested", "anested"])
+def test_a_tool_that_asks_about_calls_of_another_agent_gets_its_answer(open_notebook, where, cell, tool):
+    nb = open_notebook([SETUP, f"agent, calls = turn_of({tool})\n{cell}", "print('behind')"], where)
+    nb.run(0)
+    nb.run(1)
+    nb.run(2)
+    nb.click("Approve")
+    nb.wait_output(1, "wrote a")
+    nb.wait_output(2, "behind")
+    nb.wait_idle()
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "print(agent.use_tools(calls).results[0].content)",
+        "print((await agent.ause_tools(calls)).results[0].content)",
+    ],
+    ids=["in a blocking turn", "in an awaiting turn"],
+)
+@pytest.mark.parametrize("tool", ["question", "aquestion"])
+def test_a_tool_that_asks_a_question_gets_its_answer(open_notebook, where, cell, tool):
+    nb = open_notebook([SETUP, f"agent, calls = turn_of({tool})\n{cell}", "print('behind')"], where)
+    nb.run(0)
+    nb.run(1)
+    nb.run(2)
+    field = nb.page.locator(".apnb input[type=text], .apnb textarea").first
+    nb.wait_visible(field, what="a field for the answer").fill("attic")
+    nb.click("Send")
+    nb.wait_output(1, "went to attic")
+    nb.wait_output(2, "behind")
     nb.wait_idle()
