@@ -21,7 +21,12 @@ from model_server import serving
 from wire import text, use
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = ["docs/running-a-task.md", "docs/write-a-permission.md"]
+PAGES = [
+    "docs/how-a-call-is-decided.md",
+    "docs/running-a-task.md",
+    "docs/subagents.md",
+    "docs/write-a-permission.md",
+]
 """The pages whose blocks stand on their own."""
 
 
