@@ -6,9 +6,10 @@ For one call:
 2. Every other permission, in list order. The first verdict decides: ``Allowed()``, ``Denied(...)`` or ``Ask(...)``.
 3. Nobody decided: denied.
 
-A ``ToolError`` raised by a permission denies the call with its message. Any other exception leaves the call undecided
-and goes to the caller, with a note that names the permission and the call. A return value that the permission's kind
-does not allow is such an exception. Nothing but ``Allowed()``, or a person's answer to an ``Ask``, lets a call run.
+A ``ToolError`` raised by a permission denies the call with its message. Any other exception, a ``ToolInputError`` too,
+leaves the call undecided and goes to the caller, with a note that names the permission and the call. A return value
+that the permission's kind does not allow is such an exception. Nothing but ``Allowed()``, or a person's answer to an
+``Ask``, lets a call run.
 
 The order is one generator, `deciding`. It asks the built-in rules itself and hands every other permission to its driver
 as a `Check`; `decide` drives it on the calling thread, `adecide` on the event loop, and a turn drives many of them.
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.errors import ToolError
+from agentperm_nb.errors import ToolError, ToolInputError
 from agentperm_nb.permissions.builtin import DecideByHuman, latest_change, settled_by_name
 from agentperm_nb.permissions.kinds import (
     DenyPermission,
@@ -171,12 +172,11 @@ def deciding(
 
     Raises:
         TypeError: A permission returned what its kind may not.
-        Exception: Whatever a permission raised, but for ToolError.
+        Exception: Whatever a permission raised, but for a ToolError that denies.
     """
     for permission, name, verdict in permissions.plan(call.name).entries:
         if verdict is not None:
             return Decision(verdict, name, permission.kind, permission)
-        error = None
         try:
             if isinstance(permission, DecideByHuman):
                 if permission.asks_by_itself:
@@ -189,9 +189,9 @@ def deciding(
                 verdict = permission.check(state, call, tool)
             if not fits(permission, verdict):
                 raise wrong_verdict(permission, verdict)
-        except ToolError as raised:
-            verdict, error = Denied(str(raised)), raised
         except Exception as raised:
+            if isinstance(raised, ToolError) and not isinstance(raised, ToolInputError):
+                return Decision(Denied(str(raised)), name, permission.kind, permission, raised)
             note = f"exception raised in permission {name} checking {Redactor().call(call, tool.secret)}"
             if isinstance(raised, StopIteration):  # a generator may not raise it
                 other = RuntimeError(f"{name} raised StopIteration")
@@ -200,7 +200,7 @@ def deciding(
             raised.add_note(note)
             raise
         if verdict is not None:
-            return Decision(verdict, name, permission.kind, permission, error)
+            return Decision(verdict, name, permission.kind, permission)
     if permissions.unchecked:
         return Decision(Allowed(), None, "unchecked")
     return Decision(Denied(NOBODY), None, "nobody")

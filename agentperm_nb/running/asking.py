@@ -189,6 +189,7 @@ class _Asking:
             reason, warn = str(error), ""
         elif error is not None:
             if isinstance(approver, HumanApprover):
+                self._failed_at(left[0], error)  # asked in request order: the first that is left
                 raise error
             reason = "Asking for approval failed, so this call was not run."
             said = self._shown(describe_error(error), *(self.open.get(request.id) for request in left))
@@ -203,6 +204,14 @@ class _Asking:
             )
         if warn:
             warn_user(warn)
+
+    def _failed_at(self, request: ApprovalRequest, error: Exception) -> None:
+        """Note at which call a classic Human failed, as the permission would that had asked by itself."""
+        item = self.open.get(request.id)
+        if item is not None and item.tool is not None:
+            self.turn.deciding = item
+            call = self.engine.redactor.call(item.call, item.tool.secret)
+            error.add_note(f"exception raised in permission {item.rule} checking {call}")
 
     def _shown(self, text: str, *items: CallItem | None) -> str:
         """Return a foreign text as a warning may hold it: masked, and not long."""

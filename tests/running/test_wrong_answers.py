@@ -406,7 +406,7 @@ def test_what_a_handler_raises_denies_or_interrupts(name: str, form: str, driver
         assert len(noted) == (0 if name in DENYING else 2)
     else:
         reasons = check_refused(agent, outcome, counter.ran + other.ran, error=type(error))
-        assert reasons == ["(interrupted by user)"] * 2
+        assert reasons == ["(aborted: SystemExit)" if name == "SystemExit" else "(interrupted by user)"] * 2
 
 
 # ---------------------------------------------------------------------- approvers
