@@ -55,6 +55,7 @@ def waiting(open_notebook, where: Where, *cells: str) -> NotebookPage:
     return nb
 
 
+@pytest.mark.states("X9")
 @EVERYWHERE_
 @EVERY_CELL
 def test_approve_finishes_the_cell_and_the_five_cells_behind_follow_in_order(open_notebook, where, cell):

@@ -74,6 +74,7 @@ def test_a_tool_that_asks_about_calls_of_another_agent_gets_its_answer(open_note
     nb.wait_idle()
 
 
+@pytest.mark.states("X9")
 @everywhere
 @pytest.mark.parametrize(
     "cell",

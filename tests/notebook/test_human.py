@@ -193,6 +193,7 @@ def test_a_cancelled_wait_leaves_a_record_and_approves_nothing(notebook, waits):
     assert lines(changes) == []
 
 
+@pytest.mark.states("R4")
 def test_nobody_can_answer_denies_at_once_with_cause_and_remedy(notebook):
     notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off. Name what may run.")
     requests = [make_request(), make_request()]
@@ -240,6 +241,7 @@ def test_an_interrupt_of_a_blocking_cell_gets_through_and_cleans_up(notebook, wa
     assert waits[0].panel.comm is None
 
 
+@pytest.mark.states("R4")
 def test_without_a_greeting_the_question_is_put_as_text_on_a_worker_thread(notebook, typed):
     typed += ["d", "by text"]
     request = make_request()
@@ -280,6 +282,7 @@ def test_a_late_panel_answers_while_the_prompt_still_waits(notebook, monkeypatch
     assert "denied by ada" in notebook.main_output[-1]["text/plain"]
 
 
+@pytest.mark.states("R4")
 def test_in_a_blocking_cell_the_prompt_is_on_the_calling_thread(notebook, typed):
     typed += ["a"]
     request = make_request()
@@ -359,6 +362,7 @@ def test_a_plain_question_is_awaited_too(notebook, waits):
     assert anyio.run(main) == "because"
 
 
+@pytest.mark.states("R4")
 def test_a_plain_question_that_nobody_can_answer_is_an_error(notebook):
     notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.")
     with pytest.raises(NoHumanError, match="allow_stdin"):

@@ -503,6 +503,7 @@ def test_serial_tools_run_one_after_another_after_the_others(driver: str) -> Non
     assert happened == ["free", "begin 0", "end 0", "begin 1", "end 1", "begin 3", "end 3"]
 
 
+@pytest.mark.states("N1")
 @both_drivers
 def test_of_a_hundred_sync_calls_at_most_32_run_at_once(driver: str) -> None:
     lock, full = threading.Lock(), threading.Event()

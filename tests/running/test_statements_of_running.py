@@ -1,0 +1,873 @@
+"""Running the allowed calls, async forms, questions and data: what is published, and where we do better."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Literal
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from test_runs import Telling, ask
+from test_runs import run as run_agent
+from turns import DRIVERS, Counter, run
+
+from agentperm_nb import (
+    Agent,
+    AgentPermError,
+    AllowByDefault,
+    AllowByName,
+    Allowed,
+    CallResult,
+    DecideByHuman,
+    DecidePermission,
+    Denied,
+    DenyByName,
+    Human,
+    Image,
+    Log,
+    MemoryStore,
+    Message,
+    NoHumanError,
+    State,
+    StoppedByFinish,
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolInputError,
+    ToolOutcome,
+    ToolOutcomeKind,
+    Verdict,
+    tool,
+)
+from agentperm_nb.audit.events import Event
+from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
+
+all_drivers = pytest.mark.parametrize("driver", DRIVERS)
+both_backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+_WAIT = 10  # seconds; far more than anything here takes
+
+
+class Telltale(MemoryStore):
+    """A log that tells when it has been written to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = threading.Event()
+
+    def append(self, events: Iterable[Event]) -> None:
+        events = list(events)
+        super().append(events)
+        if any(event.kind == "late" for event in events):
+            self.late.set()
+
+
+def allowing(*tools: Any, **options: Any) -> Agent:
+    return Agent(tools, permissions=[AllowByDefault()], **options)
+
+
+# ---------------------------------------------------------------------- N: running the allowed calls
+
+
+@pytest.mark.states("N1")
+@all_drivers
+@pytest.mark.parametrize("form", ["sync", "async"])
+def test_parallel_tools_run_at_the_same_time_and_the_others_after_them_one_by_one(form: str, driver: str) -> None:
+    happened: list[str] = []
+    lock, here = threading.Lock(), [0]
+    all_here = threading.Event()
+
+    def come(n: int) -> None:
+        with lock:
+            here[0] += 1
+            if here[0] == 3:
+                all_here.set()
+
+    def together(n: int) -> None:
+        come(n)
+        assert all_here.wait(_WAIT)  # nobody gets on before all three have begun
+        happened.append("together")
+
+    async def atogether(n: int) -> None:
+        come(n)
+        while not all_here.is_set():
+            await anyio.lowlevel.checkpoint()
+        happened.append("together")
+
+    def alone(n: int) -> None:
+        happened.append(f"begin {n}")
+        happened.append(f"end {n}")
+
+    async def aalone(n: int) -> None:
+        happened.append(f"begin {n}")
+        await anyio.lowlevel.checkpoint()
+        happened.append(f"end {n}")
+
+    functions = (together, alone) if form == "sync" else (atogether, aalone)
+    agent = allowing(Tool("together", function=functions[0]), Tool("alone", function=functions[1], parallel=False))
+    names = ["alone", "together", "alone", "together", "together"]
+    turn = run(driver, agent, [ToolCall(name, {"n": n}) for n, name in enumerate(names)])
+    assert [result.outcome.kind for result in turn.results] == ["done"] * 5
+    assert happened == ["together"] * 3 + ["begin 0", "end 0", "begin 2", "end 2"]
+
+
+@pytest.mark.states("N1")
+@all_drivers
+def test_sync_tools_run_on_threads_that_are_not_the_callers(driver: str) -> None:
+    threads: list[threading.Thread] = []
+
+    def act(n: int) -> None:
+        threads.append(threading.current_thread())
+
+    run(driver, allowing(Tool("free", function=act), Tool("alone", function=act, parallel=False)), [
+        ToolCall("free", {"n": 1}), ToolCall("alone", {"n": 2}),
+    ])  # fmt: skip
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.states("N2")
+@all_drivers
+def test_starts_are_told_in_request_order_and_ends_as_they_come_on_the_callers_thread(driver: str) -> None:
+    second_ended = threading.Event()
+    threads: set[int] = set()
+
+    class There(Telling):
+        def on_tool_start(self, state: State, call: ToolCall) -> None:
+            threads.add(threading.get_ident())
+            super().on_tool_start(state, call)
+
+        def on_tool_end(self, state: State, call: ToolCall, result: str, outcome: Any) -> None:
+            threads.add(threading.get_ident())
+            super().on_tool_end(state, call, result, outcome)
+            if call.name == "second":
+                second_ended.set()
+
+    def first() -> str:
+        assert second_ended.wait(_WAIT)
+        return "first"
+
+    def second() -> str:
+        return "second"
+
+    telling = There()
+    run(driver, allowing(first, second, reporter=telling), [ToolCall("first"), ToolCall("second")])
+    assert [told[:2] for told in telling.told] == [
+        ("start", "first"),
+        ("start", "second"),
+        ("end", "second"),
+        ("end", "first"),
+    ]
+    assert threads == {threading.get_ident()}
+
+
+class Odd:
+    def __str__(self) -> str:
+        return "an odd thing"
+
+
+PICTURE = Image(b"\x89PNG\r\n\x1a\n", "image/png")
+
+
+@pytest.mark.states("N4")
+@all_drivers
+@pytest.mark.parametrize(
+    ("value", "content", "images"),
+    [
+        ("as it is ü", "as it is ü", ()),
+        (None, "(done)", ()),
+        ({"ü": [1, None, True]}, '{"ü": [1, null, true]}', ()),
+        (3.5, "3.5", ()),
+        (PICTURE, None, (PICTURE,)),
+        ([PICTURE, "beside it"], None, (PICTURE,)),
+        ({"n": float("nan"), "far": float("-inf")}, '{"n": "NaN", "far": "-Infinity"}', ()),
+        ({2, 1}, "[1, 2]", ()),
+        (Odd(), "an odd thing", ()),
+    ],
+    ids=["text", "nothing", "JSON", "number", "image", "image and text", "not a number", "set", "object"],
+)
+def test_what_a_tool_returns_is_told_in_a_form_of_its_own(
+    value: Any, content: str | None, images: tuple[Image, ...], driver: str
+) -> None:
+    def act() -> Any:
+        return value
+
+    (result,) = run(driver, allowing(act), [ToolCall("act")]).results
+    assert (result.outcome.kind, result.error, result.images) == ("done", None, images)
+    assert result.value is value
+    if content is not None:
+        assert result.content == content
+
+
+@pytest.mark.states("N4")
+@all_drivers
+def test_a_result_that_cannot_be_told_is_an_error_of_its_call(driver: str) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    def act() -> Any:
+        return endless
+
+    counter = Counter("other")
+    turn = run(driver, allowing(act, counter.tool), [ToolCall("act"), tool_call("other", n=1)])
+    assert [result.outcome.kind for result in turn.results] == ["error", "done"]
+    assert "contains itself" in turn.results[0].content
+    assert isinstance(turn.results[0].error, ValueError)
+
+
+@pytest.mark.states("N5", "N6", "S4")
+@all_drivers
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("error", "kind", "content"),
+    [
+        (ToolError("no such file"), "error", "no such file"),
+        (ToolInputError("n is odd"), "input_error", "(input error: n is odd)"),
+        (LookupError("no table"), "error", "LookupError: no table"),
+    ],
+    ids=["ToolError", "ToolInputError", "any other"],
+)
+def test_what_a_tool_raises_is_its_result_and_the_others_run(
+    error: Exception, kind: str, content: str, form: str, driver: str
+) -> None:
+    def act() -> None:
+        raise error
+
+    async def aact() -> None:
+        raise error
+
+    counter = Counter("other", parallel=False)
+    agent = allowing(Tool("act", function=act if form == "sync" else aact), counter.tool)
+    state = State(pending_calls=[tool_call("act"), tool_call("other", n=1)])
+    first, second = run(driver, agent, state).results
+    assert (first.outcome.kind, first.content, first.error) == (kind, content, error)
+    assert first.is_error
+    assert (second.outcome.kind, second.is_error) == ("done", False)
+    assert state.pending_calls == ()
+    assert [entry.kind for entry in state.history if entry.kind == "error"] == []
+    assert {result.decided_by for result in (first, second)} == {"AllowByDefault()"}
+
+
+@pytest.mark.states("N7", "X7")
+@both_backends
+def test_a_cancelled_run_keeps_what_has_finished_and_tells_the_model_of_what_comes_later(backend: str) -> None:
+    finished, started, go_on, ended = (threading.Event() for _ in range(4))
+    store = Telltale()
+
+    class Ends(Telling):
+        def on_tool_end(self, state: State, call: ToolCall, result: str, outcome: Any) -> None:
+            super().on_tool_end(state, call, result, outcome)
+            if call.name == "quick":
+                finished.set()
+
+    def quick() -> str:
+        return "quick"
+
+    def slow(word: str) -> str:
+        started.set()
+        assert go_on.wait(_WAIT)
+        return f"{word}, at last"
+
+    async def sleeping() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    telling = Ends()
+    replies = [[tool_call("quick"), tool_call("slow", word="done"), tool_call("sleeping")], "I see."]
+    model = ScriptedModel(replies)
+    agent = allowing(quick, slow, sleeping, model=model, reporter=telling, audit=Log(store))
+    state = State([Message.user("Go")])
+
+    async def cancelled() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.arun, state)
+            for event in (finished, started):
+                await anyio.to_thread.run_sync(event.wait, _WAIT)
+            group.cancel_scope.cancel()
+
+    anyio.run(cancelled, backend=backend)
+    assert ended.is_set()
+    assert {result.call.name: result.content for result in state.results} == {
+        "quick": "quick",
+        "slow": "(interrupted by user)",
+        "sleeping": "(interrupted by user)",
+    }
+    assert [told for told in telling.told if told[0] == "end" and told[2] == "interrupted"] == [
+        ("end", "slow", "interrupted", "AllowByDefault()"),
+        ("end", "sleeping", "interrupted", "AllowByDefault()"),
+    ]
+    go_on.set()
+    assert store.late.wait(_WAIT)
+    assert (state.results[-1].content, state.results[-1].late) == ("done, at last", True)
+    assert run_agent(backend, agent, state) == "I see."
+    (notice,) = [message for message in model.requests[-1][0] if message.is_notice]
+    assert notice.text == '[notice] interrupted slow(word="done") finished later: done, at last'
+
+
+@pytest.mark.states("N8")
+@all_drivers
+def test_what_was_decided_and_answered_is_in_the_log_before_the_first_tool_starts(driver: str) -> None:
+    seen: list[list[str]] = []
+
+    def act(n: int) -> None:
+        seen.append([f"{event.kind} {event.position}" for event in agent.audit.events() if event.position is not None])
+
+    agent = Agent(
+        [act, tool(name="other")(act)],
+        permissions=[DenyByName(["other"]), DecideByHuman()],
+        human=FakeHuman(["yes", "yes"]),
+    )
+    run(driver, agent, [ToolCall("other", {"n": 0}), ToolCall("act", {"n": 1}), ToolCall("act", {"n": 2})])
+    assert len(seen) == 2
+    kept = {"decided 0", "asked 1", "answered 1", "decided 1", "started 1", "asked 2", "answered 2", "decided 2"}
+    assert kept <= set(seen[0])
+    assert "finished 1" not in seen[0] or "finished 2" not in seen[0]
+
+
+@pytest.mark.states("N9", "S4")
+@all_drivers
+def test_every_call_that_was_decided_says_by_whom(driver: str) -> None:
+    class Says(DecidePermission):
+        blocking = False
+
+        def check(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+            if call.name == "broken":
+                raise ToolError("the rules are not loaded")
+            return Denied("enough", stop=True) if call.name == "stop" else None
+
+    def act(n: int = 0) -> None:
+        if n == 13:
+            raise ToolError("thirteen")
+
+    tools = [tool(name=name)(act) for name in ("act", "rm", "broken", "stop", "nobody")]
+    telling = Telling()
+    agent = Agent(tools, permissions=[DenyByName(["rm"]), Says(), AllowByName(["act", "stop"])], reporter=telling)
+
+    def decided(*calls: ToolCall) -> list[tuple[str, str | None]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            turn = run(driver, agent, calls)
+        return [(result.outcome.kind.value, result.outcome.decided_by) for result in turn.results]
+
+    assert decided(
+        ToolCall("act"), ToolCall("act", {"n": 13}), ToolCall("act", {"n": "x"}), ToolCall("nope"),
+        ToolCall("rm"), ToolCall("broken"), ToolCall("nobody"),
+    ) == [
+        ("done", "AllowByName(['act', 'stop'])"),
+        ("error", "AllowByName(['act', 'stop'])"),
+        ("input_error", None),
+        ("input_error", None),
+        ("denied", "DenyByName(['rm'])"),
+        ("denied", "Says()"),
+        ("denied", None),
+    ]  # fmt: skip
+    assert isinstance(agent.turns[-1].results[5].error, ToolError)
+    assert decided(ToolCall("act"), ToolCall("stop")) == [("cancelled", "Says()"), ("denied", "Says()")]
+    assert list(agent.audit.calls()["decided_by"].fillna("")).count("AllowByName(['act', 'stop'])") == 2
+
+
+# ---------------------------------------------------------------------- O: async
+
+
+@pytest.mark.states("O1")
+@all_drivers
+def test_async_tools_run_on_the_loop_and_sync_ones_off_it(driver: str) -> None:
+    import sniffio
+
+    where: dict[str, tuple[bool, str | None]] = {}
+
+    def off() -> None:
+        try:
+            loop: str | None = sniffio.current_async_library()
+        except sniffio.AsyncLibraryNotFoundError:
+            loop = None
+        where["sync"] = (threading.current_thread() is threading.main_thread(), loop)
+
+    async def on() -> None:
+        await anyio.lowlevel.checkpoint()
+        where["async"] = (threading.current_thread() is threading.main_thread(), sniffio.current_async_library())
+
+    turn = run(driver, allowing(off, on), [ToolCall("off"), ToolCall("on")])
+    assert [result.outcome.kind for result in turn.results] == ["done", "done"]
+    assert where["sync"] == (False, None)
+    assert where["async"] == ((False, "asyncio") if driver == "sync" else (True, driver))
+
+
+@pytest.mark.states("O2")
+@both_backends
+def test_a_cancellation_reaches_a_check_that_waits_and_denials_stay(backend: str) -> None:
+    reached: list[str] = []
+
+    class Waits(DecidePermission):
+        async def acheck(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+            if call.args["n"] == 0:
+                return Denied("not this one")
+            asked.set()
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                reached.append("cancelled")
+                raise
+            return Allowed()
+
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[Waits()])
+    state = State(pending_calls=[tool_call("act", n=n) for n in range(3)])
+
+    async def main() -> None:
+        nonlocal asked
+        asked = anyio.Event()
+        async with anyio.create_task_group() as group:
+
+            async def turn() -> None:
+                await agent.ause_tools(state)
+
+            group.start_soon(turn)
+            await asked.wait()
+            group.cancel_scope.cancel()
+
+    asked: Any = None
+    anyio.run(main, backend=backend)
+    assert reached == ["cancelled"]
+    assert [(result.outcome.kind.value, result.content) for result in state.results] == [
+        ("denied", "not this one"),
+        ("interrupted", "(interrupted by user)"),
+        ("interrupted", "(interrupted by user)"),
+    ]
+    assert counter.ran == []
+
+
+class BothForms(DecidePermission):
+    """Says which of its two forms was asked."""
+
+    blocking = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def check(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+        self.asked.append("check")
+        return Allowed()
+
+    async def acheck(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+        self.asked.append(f"acheck {threading.current_thread() is threading.main_thread()}")
+        return Allowed()
+
+
+@pytest.mark.states("O4")
+@all_drivers
+def test_the_sync_form_asks_check_and_the_async_form_acheck_on_the_loop(driver: str) -> None:
+    both, counter = BothForms(), Counter()
+    run(driver, Agent([counter.tool], permissions=[both]), [tool_call("act", n=1)])
+    assert both.asked == (["check"] if driver == "sync" else ["acheck True"])
+    assert counter.ran == [{"n": 1}]
+
+
+@pytest.mark.states("O3", "X7")
+@both_backends
+@pytest.mark.parametrize("how", ["a Human", "a Human with ask only", "any object"])
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_an_answer_that_comes_after_a_cancellation_is_recorded_and_runs_nothing(
+    answer: str, how: str, backend: str
+) -> None:
+    asked, go_on, store = threading.Event(), threading.Event(), Telltale()
+
+    class Slow:
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            asked.set()
+            assert go_on.wait(_WAIT)
+            return answer
+
+    class SlowHuman(Slow, Human):
+        pass
+
+    class SlowOnly(Human):
+        ask = Slow.ask
+
+    human = {"a Human": SlowHuman, "a Human with ask only": SlowOnly, "any object": Slow}[how]()
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human, audit=Log(store))
+    state = State(pending_calls=[tool_call("act", n=n) for n in range(2)])
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+
+            async def turn() -> None:
+                await agent.ause_tools(state)
+
+            group.start_soon(turn)
+            await anyio.to_thread.run_sync(asked.wait, _WAIT)
+            group.cancel_scope.cancel()
+
+    anyio.run(main, backend=backend)
+    assert [result.outcome.kind for result in state.results] == ["interrupted", "interrupted"]
+    assert [entry.kind for entry in state.history if entry.kind == "human"] == []
+    go_on.set()
+    assert store.late.wait(_WAIT)
+    key = state.results[0].call_key
+    (late,) = [event for event in agent.audit.events(key) if event.kind == "late"]
+    assert late.data["action"] == ("allow" if answer == "yes" else "deny")
+    (exchange,) = [entry for entry in state.history if entry.kind == "human"]
+    assert (exchange.content.question, exchange.content.answer) == ("Run act(n=0)?", answer)
+    assert exchange.call_key == key
+    assert counter.ran == []
+    assert [result.outcome.kind for result in state.results] == ["interrupted", "interrupted"]
+
+
+@pytest.mark.states("O3")
+@both_backends
+def test_what_a_blocking_check_says_after_a_cancellation_lets_nothing_run(backend: str) -> None:
+    asked, go_on, said = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(DecidePermission):
+        def check(self, state: Any, call: ToolCall, tool: Any) -> Verdict | None:
+            asked.set()
+            assert go_on.wait(_WAIT)
+            said.set()
+            return Allowed()
+
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[Slow()])
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+
+            async def turn() -> None:
+                await agent.ause_tools([tool_call("act", n=1)])
+
+            group.start_soon(turn)
+            await anyio.to_thread.run_sync(asked.wait, _WAIT)
+            group.cancel_scope.cancel()
+        go_on.set()
+        await anyio.to_thread.run_sync(said.wait, _WAIT)
+
+    anyio.run(main, backend=backend)
+    assert counter.ran == []
+    assert [result.content for result in agent.state.results] == ["(interrupted by user)"]
+
+
+# ---------------------------------------------------------------------- Q: asking by hand
+
+
+@pytest.mark.states("Q3")
+@all_drivers
+def test_the_sync_form_asks_with_ask_and_the_async_form_rather_with_aask(driver: str) -> None:
+    class Both(Human):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            return "ask"
+
+        async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            return "aask"
+
+    assert ask(driver, Agent(human=Both()), State(), "Which?") == ("ask" if driver == "sync" else "aask")
+
+
+@pytest.mark.states("Q1", "Q2")
+@all_drivers
+@pytest.mark.parametrize("returns", [str, bool, Literal["a", "b"]], ids=["text", "bool", "literal"])
+def test_an_answer_is_handed_on_as_it_is_and_kept_without_a_message(returns: Any, driver: str) -> None:
+    answer = ("what", "ever")
+
+    class Own:
+        def ask(self, *given: Any) -> Any:
+            self.given = given
+            return answer
+
+    human, state = Own(), State([Message.user("Hi")], pending_calls=[tool_call("act", n=1)])
+    before, entries = state.messages, len(state.history)
+    assert ask(driver, Agent(human=human), state, "Which?", returns) is answer
+    assert human.given == (state, "Which?", returns)
+    assert state.messages == before
+    (entry,) = state.history[entries:]
+    assert (entry.kind, entry.turn) == ("human", 0)
+    assert (entry.content.question, list(entry.content.answer)) == ("Which?", ["what", "ever"])
+    assert isinstance(entry.at, datetime)
+
+
+@pytest.mark.states("Q2")
+@all_drivers
+def test_of_a_question_that_the_human_did_not_answer_nothing_is_kept(driver: str) -> None:
+    class Gone:
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            raise TimeoutError("nobody is there")
+
+    state = State()
+    with pytest.raises(TimeoutError, match="nobody is there"):
+        ask(driver, Agent(human=Gone()), state, "Which?")
+    assert len(state.history) == 0
+
+
+# ---------------------------------------------------------------------- S: data
+
+
+@pytest.mark.states("S3")
+def test_an_outcome_is_of_one_of_seven_kinds_and_frozen() -> None:
+    kinds = ["done", "error", "input_error", "aborted", "interrupted", "denied", "cancelled"]
+    assert [kind.value for kind in ToolOutcomeKind] == kinds
+    assert [str(kind) for kind in ToolOutcomeKind] == kinds
+    error = ToolError("x")
+    for kind in kinds:
+        outcome = ToolOutcome(kind, error, "AllowByDefault()")  # type: ignore[arg-type]
+        assert outcome.kind is ToolOutcomeKind(kind)
+        assert (outcome.error, outcome.decided_by) == (error, "AllowByDefault()")
+    assert ToolOutcome("done") == ToolOutcome(ToolOutcomeKind.DONE)  # type: ignore[arg-type]
+    assert (ToolOutcome("done").error, ToolOutcome("done").decided_by) == (None, None)  # type: ignore[arg-type]
+    for wrong in ("finished", "DONE", "", None, 1):
+        with pytest.raises(ValueError, match="is not a valid ToolOutcomeKind"):
+            ToolOutcome(wrong)  # type: ignore[arg-type]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        outcome.kind = ToolOutcomeKind.DONE  # type: ignore[misc]
+
+
+@pytest.mark.states("S5")
+@all_drivers
+def test_a_result_in_the_history_says_all_of_its_call(driver: str) -> None:
+    def fails() -> None:
+        raise problem
+
+    problem = ToolError("the disk is full")
+    agent = Agent([Counter().tool, fails], permissions=[AllowByName(["act", "fails"])])
+    state = State(pending_calls=[tool_call("act", n=1), tool_call("fails")])
+    before = datetime.now().astimezone()
+    run(driver, agent, state)
+    first, second = sorted((entry for entry in state.history if entry.kind == "tool_result"), key=lambda e: e.call.name)
+    assert isinstance(first, CallResult)
+    assert (first.kind, first.content, first.call.name, first.late) == ("tool_result", "ran {'n': 1}", "act", False)
+    assert (first.outcome, first.error, first.is_error) == (ToolOutcome("done", None, first.decided_by), None, False)  # type: ignore[arg-type]
+    assert (second.outcome.kind, second.error, second.is_error) == ("error", problem, True)
+    for entry in (first, second):
+        assert entry.turn == state.turn == 1
+        assert entry.at is not None
+        assert before <= entry.at <= datetime.now().astimezone()
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            entry.content = "x"  # type: ignore[misc]
+
+
+@pytest.mark.states("S6")
+@all_drivers
+def test_a_state_tells_what_it_is_and_a_snapshot_never_changes(driver: str) -> None:
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[AllowByDefault()], model=ScriptedModel([tool_call("act", n=1), "Done."]))
+    state = State([Message.user("Hi")], id="mine", parent_id="above", extra_data={"tries": [1]})
+    before = state.snapshot()
+    view = state.history
+    assert run_agent(driver, agent, state) == "Done."
+    assert (before.id, before.parent_id, before.turn, before.stopped, before.finished) == (
+        "mine",
+        "above",
+        0,
+        None,
+        False,
+    )
+    assert (before.answer, before.pending_calls, len(before.messages)) == (None, (), 1)
+    assert [entry.kind for entry in before.history] == ["message"]
+    assert len(view) > 1  # a view grows, a snapshot does not
+    assert (state.id, state.parent_id, state.turn, state.answer) == ("mine", "above", 2, "Done.")
+    assert [message.role for message in state.messages] == ["user", "assistant", "user", "assistant"]
+    after = state.snapshot()
+    assert (after.history, after.messages, after.turn) == (tuple(state.history), state.messages, 2)
+    with state.edit_extra_data() as data:
+        data["tries"].append(2)
+    state.add_message(Message.user("And now?"))
+    state.finish("enough")
+    assert (after.extra_data, after.finished, after.answer) == ({"tries": [1]}, False, "Done.")
+    assert (state.finished, state.answer, state.stopped) == (True, "enough", StoppedByFinish("enough"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        after.turn = 7  # type: ignore[misc]
+    with pytest.raises(TypeError, match="cannot be changed"):
+        after.extra_data["tries"].append(3)
+    for name in ("history", "messages", "pending_calls", "turn", "stopped", "finished", "answer", "extra_data"):
+        with pytest.raises(AttributeError):
+            setattr(state, name, None)
+
+
+class NotJson:
+    pass
+
+
+@pytest.mark.states("S6")
+@pytest.mark.parametrize(
+    "value",
+    [NotJson(), {1, 2}, b"bytes", float("nan"), {1: "one"}, [NotJson()], 1j],
+    ids=["an object", "a set", "bytes", "not a number", "a number as a key", "deep inside", "complex"],
+)
+def test_data_of_ones_own_is_json_or_nothing_changes(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"extra_data\['x'\] is not JSON[\s\S]*Fix: "):
+        State(extra_data={"x": value})
+    state = State(extra_data={"kept": 1})
+    with pytest.raises(TypeError, match=r"extra_data\['x'\] is not JSON"), state.edit_extra_data() as data:
+        data.update(kept=2, x=value)
+    assert state.extra_data == {"kept": 1}
+    assert len(state.history) == 0
+    with pytest.raises(ZeroDivisionError), state.edit_extra_data() as data:
+        data["kept"] = 1 / 0
+    assert state.extra_data == {"kept": 1}
+    with pytest.raises(TypeError, match="cannot be changed"):
+        state.extra_data["kept"] = 3  # type: ignore[index]
+
+
+@pytest.mark.states("S6")
+@all_drivers
+def test_no_edit_of_the_data_is_lost_when_many_tools_edit_it(driver: str) -> None:
+    everybody = threading.Barrier(20)
+
+    def count(n: int) -> None:
+        everybody.wait(_WAIT)
+        for _ in range(10):
+            with state.edit_extra_data() as data:
+                data["count"] = data.get("count", 0) + 1
+                data.setdefault("who", []).append(n)
+
+    state = State(pending_calls=[tool_call("count", n=n) for n in range(20)])
+    run(driver, allowing(count), state)
+    assert state.extra_data["count"] == 200
+    assert sorted(state.extra_data["who"]) == sorted(list(range(20)) * 10)
+    assert len([entry for entry in state.history if entry.kind == "extra_data"]) == 200
+
+
+@pytest.mark.states("S7")
+@all_drivers
+def test_a_tool_that_overrides_run_is_given_the_arguments_and_no_state(driver: str) -> None:
+    class Own(Tool):
+        def run(self, args: dict[str, Any]) -> Any:
+            args["n"] += 1
+            return args
+
+    own = Own("own", "Own.", {"type": "object", "properties": {"n": {"type": "integer"}}}, read_only=True)
+    assert (own.name, own.parallel, own.is_async, own.hints_for({}).read_only) == ("own", True, False, True)
+    assert own.spec["input_schema"] == own.input_schema
+    call = tool_call("own", n=1)
+    assert run(driver, allowing(own), [call]).results[0].content == '{"n": 2}'
+    assert call.args == {"n": 1}
+
+
+@pytest.mark.states("S11")
+@pytest.mark.parametrize("kind", [ToolError, ToolInputError])
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (None, TypeError),
+        (7, TypeError),
+        (b"x", TypeError),
+        (OSError("x"), TypeError),
+        ("", ValueError),
+        (" \n", ValueError),
+    ],
+    ids=["None", "number", "bytes", "exception", "empty", "blank"],
+)
+def test_a_tool_error_has_a_message_that_says_something(kind: Any, message: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=rf"{kind.__name__} (takes a message string|got an empty message)[\s\S]*Fix: "):
+        kind(message)
+    assert str(kind("no such file")) == "no such file"
+
+
+@pytest.mark.states("S11")
+def test_a_tool_error_is_none_of_the_toolkits_own_errors_and_nobody_to_ask_is() -> None:
+    assert not issubclass(ToolError, AgentPermError)
+    assert issubclass(ToolInputError, ToolError)
+    assert issubclass(NoHumanError, AgentPermError)
+
+
+# ---------------------------------------------------------------------- X: two calls of one id
+
+
+def _anthropic(*calls: tuple[str, dict[str, Any]]) -> Any:
+    content = [{"type": "tool_use", "id": "same", "name": name, "input": args} for name, args in calls]
+    return {"type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use"}
+
+
+def _openai_chat(*calls: tuple[str, dict[str, Any]]) -> Any:
+    made = [
+        {"id": "same", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        for name, args in calls
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": made}
+    return {"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}
+
+
+def _openai_responses(*calls: tuple[str, dict[str, Any]]) -> Any:
+    output = [
+        {"type": "function_call", "call_id": "same", "name": name, "arguments": json.dumps(args)}
+        for name, args in calls
+    ]
+    return {"object": "response", "status": "completed", "output": output}
+
+
+def _calls(*calls: tuple[str, dict[str, Any]]) -> Any:
+    return [ToolCall(name, args, "same") for name, args in calls]
+
+
+def _told(format: str, messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the (id, text) pairs of the results in a provider's messages."""
+    if format == "anthropic":
+        return [(block["tool_use_id"], str(block["content"])) for block in messages[0]["content"]]
+    if format == "openai-chat":
+        return [(message["tool_call_id"], message["content"]) for message in messages]
+    return [(message["call_id"], message["output"]) for message in messages]
+
+
+REPLIES: dict[str, Callable[..., Any]] = {
+    "anthropic": _anthropic,
+    "openai-chat": _openai_chat,
+    "openai-responses": _openai_responses,
+    "calls": _calls,
+}
+
+
+@pytest.mark.states("X1")
+@all_drivers
+@pytest.mark.parametrize("format", REPLIES)
+def test_two_calls_of_one_id_get_each_its_own_decision_and_result(format: str, driver: str) -> None:
+    first_may_end = threading.Event()
+
+    def read(n: int) -> str:
+        if n == 0:
+            assert first_may_end.wait(_WAIT)
+        first_may_end.set()
+        return f"read {n}"
+
+    counter = Counter("write")
+    agent = Agent([read, counter.tool], permissions=[DenyByName(["write"], reason="No writing."), AllowByDefault()])
+    made = [("read", {"n": 0}), ("write", {"n": 1}), ("read", {"n": 2})]
+    turn = run(driver, agent, REPLIES[format](*made))
+    expected = ["read 0", "No writing.", "read 2"]  # the third call has ended first
+    assert [result.content for result in turn.results] == expected
+    assert [(call.name, call.args) for call in turn.calls] == made
+    assert [result.outcome.kind for result in turn.results] == ["done", "denied", "done"]
+    assert counter.ran == []
+    blocks = agent.state.messages[-1].results
+    assert [(block.call_id, block.name, block.content, block.is_error) for block in blocks] == [
+        ("same", "read", "read 0", False),
+        ("same", "write", "No writing.", True),
+        ("same", "read", "read 2", False),
+    ]
+    assert list(agent.audit.calls()["verdict"]) == ["allowed", "denied", "allowed"]
+    if format == "calls":
+        return
+    told = _told(format, turn.to_messages())
+    assert [id for id, _ in told] == ["same"] * 3
+    for (_, text), content in zip(told, expected, strict=True):
+        assert content in text
+
+
+@pytest.mark.states("X1")
+@all_drivers
+def test_answers_about_two_calls_of_one_id_go_each_to_its_own(driver: str) -> None:
+    counter, human = Counter(), FakeHuman(["yes", "yes", "no"])
+    agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human)
+    state = State(pending_calls=[ToolCall("act", {"n": n}, "same") for n in range(2)])
+    assert [result.content for result in run(driver, agent, state).results] == ["ran {'n': 0}", "ran {'n': 1}"]
+    assert [entry.call_key.rsplit("/", 1)[1] for entry in state.history if entry.kind == "human"] == ["0", "1"]
+    more = State(pending_calls=[ToolCall("act", {"n": n}, "same") for n in range(2)])
+    turn = run(driver, agent, more)
+    assert [result.outcome.kind for result in turn.results] == ["denied", "cancelled"]
+    assert turn.stopped is not None
+    assert turn.stopped.call.args == {"n": 0}
