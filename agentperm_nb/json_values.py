@@ -74,11 +74,11 @@ def freeze(value: Any) -> Any:
     Raises:
         RecursionError: The value is nested too deeply, or contains itself.
     """
-    if isinstance(value, str | int | float | bool) or value is None:
+    if isinstance(value, (str, int, float)) or value is None:
         return value
-    if isinstance(value, Mapping):
-        return FrozenDict({key: freeze(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
+    if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
+        return FrozenDict({key: item if type(item) is str else freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
         return FrozenList([freeze(item) for item in value])
     return value
 
@@ -129,7 +129,8 @@ def _flat_json(value: dict[Any, Any]) -> str | None:
             parts.append((key, _NAMED[item]))
         else:
             return None
-    parts.sort()
+    if len(parts) > 1:
+        parts.sort()
     return f"{{{','.join([f'{_quote(key)}:{text}' for key, text in parts])}}}"
 
 
@@ -144,7 +145,7 @@ def _check_keys(value: Any) -> None:
                 raise TypeError(f"keys must be strings, not {type(key).__name__}")
             if type(item) is not str:
                 _check_keys(item)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for item in value:
             _check_keys(item)
 
@@ -169,7 +170,8 @@ def digest(name: str, args: Mapping[str, Any]) -> str:
 
 def digest_of(name: str, args_json: str) -> str:
     """Return the digest of a call whose arguments are given as canonical JSON; see `digest`."""
-    return sha256(f"[{_quote(name)},{args_json}]")
+    hashed: str = _sha256()(f"[{_quote(name)},{args_json}]".encode("utf-8", "surrogatepass")).hexdigest()
+    return hashed
 
 
 def sha256(text: str) -> str:

@@ -97,9 +97,9 @@ class Redactor:
     def _value(self, value: Any, secret: frozenset[str], depth: int) -> Any:
         if isinstance(value, str):
             return self._text(value, secret, depth)
-        if value is None or isinstance(value, bool | int | float):
+        if value is None or isinstance(value, (bool, int, float)):
             return value
-        if depth >= _MOST_LEVELS and isinstance(value, Mapping | list | tuple):
+        if depth >= _MOST_LEVELS and isinstance(value, (Mapping, list, tuple)):
             return MASK
         if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
             masked: dict[str, Any] = {}
@@ -112,10 +112,16 @@ class Redactor:
                     shown = self._key(key)
                 if shown in masked:  # two names that look alike once masked: neither value may vanish
                     shown = next(name for n in itertools.count(2) if (name := f"{shown} #{n}") not in masked)
-                masked[shown] = new = MASK if hide else self._value(item, secret, depth + 1)
+                if hide:
+                    new: Any = MASK
+                elif type(item) is str:
+                    new = self._text(item, secret, depth + 1)
+                else:
+                    new = self._value(item, secret, depth + 1)
+                masked[shown] = new
                 same = same and new is item and shown is key
             return value if same else masked
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             items = [self._value(item, secret, depth + 1) for item in value]
             same = type(value) is FrozenList and all(map(operator.is_, items, value))
             return value if same else items

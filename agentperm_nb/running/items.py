@@ -100,10 +100,15 @@ class CallItem:
         self.result: CallResult | None = None
 
     @property
+    def may_hide(self) -> bool:
+        """Whether anything of the arguments may be hidden."""
+        return self.masked or self.edited is not None or not self.digest
+
+    @property
     def hidden(self) -> tuple[str, ...]:
         """The values, as texts, that are masked whole because of their names, of the model's call and of the edited."""
-        if not self.masked and self.edited is None and self.digest:
-            return ()  # nothing of the arguments is hidden
+        if not self.may_hide:
+            return ()
         secret = self.tool.secret if self.tool is not None else ()
         if self._hidden is None or self._hidden[0] is not self.edited:
             both = [self.call.args] if self.edited is None else [self.call.args, self.edited.args]

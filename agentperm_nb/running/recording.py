@@ -48,14 +48,20 @@ class Recorder:
         self._store.append([self._event(kind, item, answer, data)])
 
     def _event(self, kind: EventKind, item: CallItem | None, answer: Answer | None, data: dict[str, Any]) -> Event:
-        approver, approver_from = (None, None) if answer is None else (answer.approver, answer.approver_from)
-        now, turn = datetime.now(UTC), self._turn
         if item is None:
-            return Event(kind, now, *self._same, "", turn, None, "", "", approver, approver_from, data)
-        hidden = item.hidden
+            event = Event(kind, datetime.now(UTC), *self._same, "", self._turn, data=data)
+        else:
+            event = self._of_call(kind, item, data)
+        if answer is not None:
+            event.approver, event.approver_from = answer.approver, answer.approver_from
+        return event
+
+    def _of_call(self, kind: EventKind, item: CallItem, data: dict[str, Any]) -> Event:
+        if item.may_hide:
+            data = without(data, item.hidden)
         return Event(
-            kind, now, *self._same, item.call_key, turn, item.position, item.call.id, item.digest, approver,
-            approver_from, without(data, hidden) if hidden else data,
+            kind, datetime.now(UTC), *self._same, item.call_key, self._turn, item.position, item.call.id, item.digest,
+            None, None, data,
         )  # fmt: skip
 
     def write(self) -> None:
@@ -72,31 +78,39 @@ class Recorder:
     def requested(self, item: CallItem) -> None:
         """Hold the event of a call that the model wants."""
         hints = item.hints
-        self.hold(
-            "requested",
-            item,
-            tool=item.call.name,
-            server=item.tool.server if item.tool is not None else None,
-            args=item.shown_args,
-            args_json=item.args_json,
-            masked=item.masked,
-            read_only=hints.read_only if hints else None,
-            destructive=hints.destructive if hints else None,
-            open_world=hints.open_world if hints else None,
-            hints_from=hints.source if hints and hints.said else None,
+        self._held.append(
+            self._of_call(
+                "requested",
+                item,
+                {
+                    "tool": item.call.name,
+                    "server": item.tool.server if item.tool is not None else None,
+                    "args": item.shown_args,
+                    "args_json": item.args_json,
+                    "masked": item.masked,
+                    "read_only": hints.read_only if hints else None,
+                    "destructive": hints.destructive if hints else None,
+                    "open_world": hints.open_world if hints else None,
+                    "hints_from": hints.source if hints and hints.said else None,
+                },
+            )
         )
 
     def decided(self, item: CallItem, verdict: str, *, reason: str = "", stop: bool = False) -> None:
         """Hold the event of a verdict."""
-        self.hold(
-            "decided",
-            item,
-            verdict=verdict,
-            decided_by=item.decided_by,
-            decided_kind=item.decided_kind,
-            reason=(self.text(reason) or None) if reason else None,
-            stop=stop,
-            error=None if item.error is None else self.error(item.error),
+        self._held.append(
+            self._of_call(
+                "decided",
+                item,
+                {
+                    "verdict": verdict,
+                    "decided_by": item.decided_by,
+                    "decided_kind": item.decided_kind,
+                    "reason": (self.text(reason) or None) if reason else None,
+                    "stop": stop,
+                    "error": None if item.error is None else self.error(item.error),
+                },
+            )
         )
 
     def answered(self, item: CallItem, answer: Answer) -> None:
@@ -117,7 +131,8 @@ class Recorder:
 
     def finished(self, item: CallItem, content: str, error: BaseException | None) -> None:
         """Append the event of a call that has run. Of its result only the digest is kept."""
-        self.note("finished", item, **self._end(content, error))
+        self._held.append(self._of_call("finished", item, self._end(content, error)))
+        self.write()
 
     def late_result(self, item: CallItem, content: str, error: BaseException | None) -> None:
         """Append the event of a call that has finished after its turn had ended; may be called from any thread."""
