@@ -22,6 +22,7 @@ from wire import text, use
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [
+    "README.md",
     "docs/how-a-call-is-decided.md",
     "docs/running-a-task.md",
     "docs/subagents.md",
@@ -31,6 +32,14 @@ PAGES = [
 
 
 REPLIES: dict[str, list[Any]] = {
+    "README.md": [
+        [text("I look."), use("read_file", {"path": "notes.txt"})],
+        [text("They are tidy.")],
+        [use("write_file", {"path": "notes.txt", "content": "milk"})],
+        [text("Nobody let me write.")],
+        [use("writer", {"prompt": "Tidy notes.txt"})],
+        [text("I may not start it.")],
+    ],
     "docs/running-a-task.md": [
         [
             text("I look."),
@@ -40,7 +49,7 @@ REPLIES: dict[str, list[Any]] = {
         [text("Milk and bread.")],
         {"content": "Milk, and bread."},
         [text("Bread and milk.")],
-    ]
+    ],
 }
 """What the providers reply to the requests of a page, in order."""
 
@@ -56,6 +65,7 @@ def blocks(page: str) -> list[tuple[int, str]]:
 def module(request: pytest.FixtureRequest) -> Iterator[types.ModuleType]:
     """A module for the code of a page, which is found when something of it is pickled."""
     made = types.ModuleType("code_of_a_page")
+    vars(made).update(MODEL="claude-sonnet-5-5", display=repr)  # what a reader's notebook has
     sys.modules[made.__name__] = made
     yield made
     del sys.modules[made.__name__]
@@ -85,6 +95,7 @@ def test_the_code_of_a_page_gives_what_the_page_says(
     page: str, module: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("notes.txt").write_text("milk, bread")
     shown, meant = 0, 0
     with asyncio.Runner() as runner:
         for first, source in blocks(page):
