@@ -185,6 +185,10 @@ class _Asking:
             return
         if error is not None and not isinstance(error, Exception):
             raise error  # an interrupt in whoever answers interrupts the turn
+        if not all(map(self.engine.desk.is_open, self.open)):
+            # An answer has reached the desk, and comes behind this message: it may be the stop that explains the end.
+            self.turn.post(ReviewEnded(approver, requests, error))
+            return
         if isinstance(error, ToolError):
             reason, warn = str(error), ""
         elif error is not None:

@@ -16,7 +16,7 @@ import anyio.to_thread
 import pytest
 from test_runs import Telling, ask
 from test_runs import run as run_agent
-from turns import DRIVERS, Counter, run
+from turns import DRIVERS, Counter, Scripted, run
 
 from agentperm_nb import (
     Agent,
@@ -24,6 +24,7 @@ from agentperm_nb import (
     AllowByDefault,
     AllowByName,
     Allowed,
+    ApprovalDecision,
     CallResult,
     DecideByHuman,
     DecidePermission,
@@ -46,6 +47,7 @@ from agentperm_nb import (
     Verdict,
     tool,
 )
+from agentperm_nb.approvals.desk import DeskChange, the_desk
 from agentperm_nb.audit.events import Event
 from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
 
@@ -871,3 +873,31 @@ def test_answers_about_two_calls_of_one_id_go_each_to_its_own(driver: str) -> No
     assert [result.outcome.kind for result in turn.results] == ["denied", "cancelled"]
     assert turn.stopped is not None
     assert turn.stopped.call.args == {"n": 0}
+
+
+@pytest.mark.states("E5", "X1")
+@pytest.mark.parametrize("error", [None, OSError("gone")], ids=["ends", "fails"])
+def test_an_end_of_the_approver_that_overtakes_its_last_answer_changes_nothing(error: Exception | None) -> None:
+    """The thread that asks has ended before the turn hears what the desk makes of its answer."""
+
+    async def review(requests: Any) -> Any:
+        yield requests[0].id, ApprovalDecision("deny", reason="enough", stop=True)
+        if error is not None:
+            raise error
+
+    def wait_for_the_end(change: DeskChange) -> None:
+        if change.kind == "answered":
+            for thread in threading.enumerate():
+                if thread.name == "agentperm-review":
+                    thread.join(_WAIT)
+
+    unsubscribe = the_desk.subscribe(wait_for_the_end)
+    try:
+        agent = Agent([Counter().tool], permissions=[DecideByHuman()], human=Scripted(review))
+        turn = agent.use_tools([ToolCall("act", {"n": n}, "same") for n in range(2)])
+    finally:
+        unsubscribe()
+    assert [(result.outcome.kind, result.content) for result in turn.results] == [
+        ("denied", "enough"),
+        ("cancelled", "(not run: the user stopped this turn)"),
+    ]
