@@ -1,7 +1,7 @@
 # make demo        open the quickstart in JupyterLab (ARGS=--no-browser passes arguments on)
 # make test        everything: lint, format, types, all tests, those in a real browser too
 # make check       the quick part, for every day: no browser
-# make test-long   the laws of the engine on 100,000 generated permission lists (15 to 30 minutes)
+# make test-long   the laws of the engine on 100,000 generated permission lists (8 minutes of processor time)
 # make bench       the figures, against the peers where there are some (ARGS=--quick for a first look)
 # make clean       remove .venv, .venvs and what was built
 #
@@ -99,7 +99,7 @@ check: lint kernels
 	$(BIN)/python -m pytest -m "not browser" $(ARGS)
 
 test-long: .venv/.dev
-	@echo "The laws, on 100,000 generated permission lists (15 to 30 minutes) ..."; \
+	@echo "The laws, on 100,000 generated permission lists (8 minutes of processor time) ..."; \
 	AGENTPERM_LAW_EXAMPLES=100000 $(BIN)/python -m pytest tests/test_laws.py $(ARGS)
 
 bench: .venv/.bench
