@@ -124,6 +124,7 @@ class TurnSteps(Ledger):
                     item.passed.append(asking)
                 result = yield from self.until_a_person(generator, result)
             self._apply(item, result)
+            self.state.link(self.engine.whom())  # again, after the human of whoever wrote the permission
             self.recorder.write()
         self.deciding = None
 
