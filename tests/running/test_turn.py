@@ -97,6 +97,7 @@ def answering(*words: Any) -> Scripted:
 # ---------------------------------------------------------------------- the order of asking
 
 
+@pytest.mark.states("I1", "I7")
 @both_drivers
 def test_all_rules_are_asked_first_then_people_and_nothing_runs_before_the_last_answer(driver: str) -> None:
     happened: list[str] = []
@@ -125,6 +126,7 @@ def test_all_rules_are_asked_first_then_people_and_nothing_runs_before_the_last_
     assert happened.count("ran") == 4
 
 
+@pytest.mark.states("I2")
 @both_drivers
 def test_denies_are_asked_first_wherever_they_stand(driver: str) -> None:
     counter = Counter()
@@ -135,6 +137,7 @@ def test_denies_are_asked_first_wherever_they_stand(driver: str) -> None:
     assert counter.ran == []
 
 
+@pytest.mark.states("J5")
 @both_drivers
 def test_an_empty_list_denies_with_a_warning_each_time(driver: str) -> None:
     counter = Counter()
@@ -161,6 +164,7 @@ def test_a_warning_that_is_an_error_goes_to_the_caller_and_nothing_runs(driver: 
 # ---------------------------------------------------------------------- input errors
 
 
+@pytest.mark.states("H7")
 @both_drivers
 def test_input_errors_come_before_anybody_is_asked_but_after_denies(driver: str) -> None:
     counter = Counter()
@@ -176,6 +180,7 @@ def test_input_errors_come_before_anybody_is_asked_but_after_denies(driver: str)
     assert counter.ran == []
 
 
+@pytest.mark.states("H7")
 @both_drivers
 def test_a_person_is_never_shown_a_call_that_does_not_fit_its_schema(driver: str) -> None:
     counter, human = Counter(), answering()
@@ -190,6 +195,7 @@ def test_a_person_is_never_shown_a_call_that_does_not_fit_its_schema(driver: str
 # ---------------------------------------------------------------------- stop
 
 
+@pytest.mark.states("M1", "M2")
 @both_drivers
 def test_a_stop_of_a_rule_cancels_all_others_and_nobody_is_asked(driver: str) -> None:
     counter, human = Counter(), answering()
@@ -210,6 +216,7 @@ def test_a_stop_of_a_rule_cancels_all_others_and_nobody_is_asked(driver: str) ->
     assert agent.state.stopped is None
 
 
+@pytest.mark.states("M1", "M2")
 @both_drivers
 def test_a_stop_of_a_person_cancels_approved_calls_too(driver: str) -> None:
     counter = Counter()
