@@ -1,11 +1,15 @@
-"""Permissions that say what a test wants, states with pending calls, and a reporter that keeps what it is told."""
+"""Permissions that say what a test wants, states with pending calls, ways to run them, and a reporter that listens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import anyio
+from turns import run
+
 from agentperm_nb import (
+    Agent,
     DecidePermission,
     Denied,
     DenyPermission,
@@ -74,3 +78,23 @@ class Telling(Reporter):
 
     def on_tool_end(self, state: State, call: ToolCall, result: str, outcome: Any) -> None:
         self.told.append(("end", call.name, outcome.kind.value, result))
+
+
+def arun(driver: str, agent: Agent, state: State) -> Any:
+    """Do a run on a state."""
+    if driver == "sync":
+        return agent.run(state)
+    return anyio.run(agent.arun, state, backend=driver)
+
+
+def do(driver: str, agent: Agent, state: State, *, whole_run: bool) -> None:
+    """Do a run on a state, or one turn of it."""
+    if whole_run:
+        arun(driver, agent, state)
+    else:
+        agent.think(state)
+        run(driver, agent, state)
+
+
+def errors(state: State) -> list[Any]:
+    return [entry for entry in state.history if entry.kind == "error"]
