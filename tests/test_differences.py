@@ -18,11 +18,15 @@ from typing import Any, ClassVar
 import alpineagents as alpine
 import alpineagents.permissions as upstream
 import anyio
+import numpy
 import pytest
 from alpineagents import testing as alpine_testing
+from jupyter_client.manager import KernelManager
+from kernels import clean_environment
 from turns import Scripted
 
 import agentperm_nb as ours
+from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.human import default_human
 from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
 
@@ -34,6 +38,9 @@ class Row:
     """What one row of the table says."""
 
     rows: ClassVar[dict[str, type[Row]]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def __init_subclass__(cls, *, subject: str) -> None:
         assert subject not in Row.rows, f"two classes show the row {subject!r}"
@@ -311,6 +318,120 @@ class Texts(Row, subject="arguments in texts"):
         assert all("password" in told and "\\u{200B}" in told for told in ("\n".join(shown), repr(turn)))
 
 
+class LateAnswer(Row, subject="an answer that comes after its turn was cancelled"):
+    @staticmethod
+    def cancel(use_tools: Callable[[], Any], asked: threading.Event) -> None:
+        """Cancel a turn while a person is asked."""
+
+        async def main() -> None:
+            turn = asyncio.ensure_future(use_tools())
+            await asyncio.to_thread(asked.wait, 10)
+            turn.cancel()
+            await asyncio.wait([turn])
+
+        asyncio.run(main())
+
+    def there(self) -> None:
+        asked, go_on, answered = threading.Event(), threading.Event(), threading.Event()
+
+        class Person:
+            def ask(self, state: Any, prompt: str, returns: Any = str) -> str:
+                threads.append(threading.current_thread())
+                asked.set()
+                answered.set() if go_on.wait(10) else None
+                return "yes"
+
+        threads: list[threading.Thread] = []
+        rules = [upstream.DecideByHuman()]
+        agent = agent_there(alpine_testing.tool_call("act"), permissions=rules, human=Person())
+        state = state_there(agent)
+        self.cancel(lambda: agent.ause_tools(state), asked)
+        go_on.set()
+        threads[0].join(10)
+        assert answered.is_set()
+        assert [entry.kind for entry in state.history if entry.kind in ("human", "tool_result")] == []
+
+    def here(self) -> None:
+        asked, requests = threading.Event(), list[ours.ApprovalRequest]()
+
+        async def review(given: Any) -> Any:
+            requests.extend(given)
+            asked.set()
+            await anyio.sleep_forever()
+            yield
+
+        agent = agent_here(human=Scripted(review))
+
+        async def turn() -> None:
+            await agent.ause_tools([tool_call("act")])
+
+        self.cancel(turn, asked)
+        assert not the_desk.answer(requests[0].id, Answer(ours.ApprovalDecision("allow")))
+        assert [event.kind for event in agent.audit.events(requests[0].call_key)][-1] == "late"
+
+
+class Button(Row, subject="a button under a running cell, in the sync form"):
+    def there(self) -> None:
+        """The click is a callback of the loop on which a notebook's cells run; the cell keeps it from running."""
+        clicked, came = threading.Event(), list[bool]()
+
+        class Panel:
+            def ask(self, state: Any, prompt: str, returns: Any = str) -> str:
+                asyncio.get_running_loop().call_soon(clicked.set)
+                came.append(clicked.wait(0.05))
+                return "yes"
+
+        async def cell() -> None:
+            calls, rules = alpine_testing.tool_call("act"), [upstream.DecideByHuman()]
+            results_there(calls, permissions=rules, human=Panel())
+
+        asyncio.run(cell())
+        assert came == [False]
+
+    VIEW = "application/vnd.jupyter.widget-view+json"
+    CELL = """
+from agentperm_nb import Agent
+from agentperm_nb.testing import tool_call
+def act(): pass
+print(Agent([act]).use_tools([tool_call("act")]).results[0].verdict)
+"""
+
+    def here(self) -> None:
+        manager = KernelManager()
+        manager.start_kernel(env=clean_environment(self.folder))
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=60)
+            client.execute(self.CELL)
+            drawn = self.heard(client, lambda kind, content: self.VIEW in content.get("data", {}))
+            panel = drawn["data"][self.VIEW]["model_id"]
+            self.click(client, panel, {"type": "hello"})
+            cards = self.heard(client, lambda kind, content: "cards" in content.get("data", {}).get("content", {}))
+            (card,) = cards["data"]["content"]["cards"]
+            answer = {"type": "answer", "ids": [card["id"]], "action": "approve", "reason": ""}
+            self.click(client, panel, answer)
+            self.heard(client, lambda kind, content: content.get("text") == "allowed\n")
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+            manager.cleanup_resources()
+
+    @staticmethod
+    def click(client: Any, comm_id: str, content: dict[str, Any]) -> None:
+        """Send what the page sends."""
+        data = {"method": "custom", "content": content}
+        client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
+
+    @staticmethod
+    def heard(client: Any, wanted: Callable[[str, Any], bool]) -> Any:
+        """Return the content of the first such message of the kernel."""
+        while True:
+            message = client.get_iopub_msg(timeout=30)
+            if wanted(message["msg_type"], message["content"]):
+                return message["content"]
+
+
 # --- patterns ---------------------------------------------------------------------------------------------------------
 
 
@@ -524,6 +645,27 @@ class NobodyDecided(Row, subject="the `PermissionWarning` for a call nobody deci
         assert self.shown(lambda: agent.use_tools([tool_call("act")])) == ["tests", "tests"]
 
 
+class WarningAsError(Row, subject="a `PermissionWarning` made an error"):
+    def there(self) -> None:
+        agent = agent_there(alpine_testing.tool_call("act"), permissions=[])
+        state = state_there(agent)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(alpine.PermissionWarning) as raised:
+                agent.use_tools(state)
+        assert not hasattr(raised.value, "__notes__")
+        assert len(state.pending_calls) == 1
+
+    def here(self) -> None:
+        agent = agent_here(permissions=[])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ours.PermissionWarning) as raised:
+                agent.use_tools([tool_call("act")])
+        assert raised.value.__notes__ == ["warned about act(), which was denied"]
+        assert [result.outcome.kind for result in agent.state.results] == ["denied"]
+
+
 # --- tools and results ------------------------------------------------------------------------------------------------
 
 
@@ -557,6 +699,50 @@ class OneId(Row, subject="two calls of one id in a turn"):
         rules = [ours.DenyByName(["second"]), ours.AllowByDefault()]
         results = results_here(*calls, tools=tools, permissions=rules)
         assert [result.outcome.kind for result in results] == ["done", "denied"]
+
+
+class NotJson(Row, subject="results that JSON has no form for"):
+    @staticmethod
+    def get() -> Any:
+        return numpy.array([3, 1, 2])
+
+    def there(self) -> None:
+        with pytest.raises(TypeError):
+            results_there(alpine_testing.tool_call("get"), tools=[alpine.tool(self.get)])
+
+    def here(self) -> None:
+        (result,) = results_here(tool_call("get"), tools=[self.get], permissions=[ours.AllowByDefault()])
+        assert "[3,1,2]" in result.content.replace(" ", "")
+        assert list(result.value) == [3, 1, 2]
+
+
+class ReporterRaises(Row, subject="a reporter that raises"):
+    @staticmethod
+    def reporter(package: Any) -> Any:
+        class Raises(package.Reporter):  # type: ignore[misc,name-defined]
+            def on_tool_end(self, state: Any, call: Any, result: Any, outcome: Any) -> None:
+                raise OSError("no paper")
+
+        return Raises()
+
+    def there(self) -> None:
+        calls = [alpine_testing.tool_call(name) for name in ("no", "act")]
+        tools = [alpine.tool(act), alpine.tool(name="no")(lambda: None)]
+        rules = [upstream.DenyByName(["no"]), upstream.AllowByDefault()]
+        agent = agent_there(*calls, tools=tools, permissions=rules, reporter=self.reporter(alpine))
+        state = state_there(agent)
+        with pytest.raises(OSError, match="no paper"):
+            agent.use_tools(state)
+        assert [call.name for call in state.pending_calls] == ["act"]
+
+    def here(self) -> None:
+        tools = [act, ours.tool(name="no")(lambda: None)]
+        rules = [ours.DenyByName(["no"]), ours.AllowByDefault()]
+        with pytest.warns(UserWarning, match="the reporter raised in on_tool_end: OSError: no paper"):
+            results = results_here(
+                tool_call("no"), tool_call("act"), tools=tools, permissions=rules, reporter=self.reporter(ours)
+            )
+        assert [result.outcome.kind for result in results] == ["denied", "done"]
 
 
 class Late(Row, subject="what a tool returns after its turn was interrupted"):
@@ -622,7 +808,7 @@ class Late(Row, subject="what a tool returns after its turn was interrupted"):
         assert "interrupted slow() finished later: too late: True" in model.requests[-1][0][-1].text
 
 
-class CannotStart(Row, subject="a subagent that cannot start, since nobody is there to be asked"):
+class CannotStart(Row, subject="a subagent that cannot start, because there is nobody whom it could ask"):
     def there(self) -> None:
         inner = agent_there(permissions=[upstream.DecideByHuman()], human=None, name="helper", description="Helps.")
         agent = agent_there(alpine_testing.tool_call("helper", prompt=GO), tools=[inner])
@@ -655,5 +841,6 @@ def test_every_row_of_the_table_is_shown_by_a_class_and_every_class_shows_a_row(
 
 @pytest.mark.parametrize("column", ["there", "here"])
 @pytest.mark.parametrize("subject", Row.rows)
-def test_a_row_says_what_happens(subject: str, column: str) -> None:
-    getattr(Row.rows[subject](), column)()
+@pytest.mark.timeout(90)  # one starts a kernel
+def test_a_row_says_what_happens(subject: str, column: str, tmp_path: Path) -> None:
+    getattr(Row.rows[subject](tmp_path), column)()
