@@ -15,6 +15,7 @@ from agentperm_nb.human import is_human
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, checked_reason
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.render import visible
 from agentperm_nb.tools import Tool
 
 __all__ = [
@@ -310,8 +311,11 @@ class DecideByHuman(DecidePermission):
         return type(self).check is not DecideByHuman.check or type(self).acheck is not DecideByHuman.acheck
 
     def question(self, call: ToolCall, tool: Tool) -> str:
-        """Return the question in words, secrets masked; override it for a heading of your own."""
-        return f"Run {Redactor().call(call, tool.secret)}?"
+        """Return the question in words; override it for a heading of your own.
+
+        Secrets are masked, and what is not seen or moves other characters is shown as its code.
+        """
+        return f"Run {visible(Redactor().call(call, tool.secret))}?"
 
     def as_ask(self, call: ToolCall, tool: Tool) -> Ask:
         """Return what the engine puts to the person."""

@@ -395,3 +395,11 @@ class TestErrors:
         with pytest.raises(EOFError, match="no input"):
             run(driver, agent, [tool_call("act", n=1), tool_call("act", n=2)])
         assert counter.ran == []
+
+
+@pytest.mark.states("E3")
+def test_a_human_is_told_of_characters_that_are_not_seen() -> None:
+    human = FakeHuman(["no"])
+    agent = Agent([Tool("t", function=lambda **args: None)], permissions=[DecideByHuman()], human=human)
+    agent.use_tools([tool_call("t", path="report\u202efdp.exe", to="an\u200bn")])
+    assert human.questions == ['Run t(path="report\\u{202E}fdp.exe", to="an\\u{200B}n")?']
