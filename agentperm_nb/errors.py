@@ -96,7 +96,7 @@ class ToolError(Exception):
 
 
 class ToolInputError(ToolError):
-    """The arguments do not fit the tool: the model is told, and may try again."""
+    """The arguments do not fit the tool: the model is told, and may try again. For a permission it is no denial."""
 
 
 class ToolTimeoutError(ToolError):
