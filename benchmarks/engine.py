@@ -1,8 +1,10 @@
 """What deciding about a call and running a turn cost, beside alpineagents and toolregistry (``pip install .[bench]``).
 
-1. Times are medians over rounds, ours and a peer's in turns in one process.
+1. Times are medians over rounds, ours and a peer's in turns in one process. They are the processor's time: nothing here
+   waits, and other work on the machine disturbs it least. What a peer waits for its threads is not counted.
 2. A peer that is not installed leaves its column empty; ours is measured all the same.
 3. Tools do nothing, so what is measured is the engine. Everything is on: validation, digests and the log in memory.
+4. Growth is what a call costs in a turn of 10,000 calls over what it costs in one of 100: 1 is linear.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import gc
 import importlib.util
 import statistics
 import sys
-import time
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
+from time import process_time
 from typing import Any
 
 from agentperm_nb import Agent, AllowByName, DenyByName, ToolCall, tool
@@ -29,19 +32,25 @@ Clock = Callable[[], float]
 """Does the work once and returns the seconds it took."""
 
 
-def _median(clock: Clock | None, rounds: int) -> float | None:
-    if clock is None:
-        return None
-    clock()
-    gc.collect()
-    return statistics.median(clock() for _ in range(rounds))
+def _medians(ours: Clock, peer: Clock | None, rounds: int) -> tuple[float, float | None]:
+    """Return the median seconds of ours and of a peer's, which is measured in at most 5 of the rounds."""
+    mine, theirs = [], []
+    ours()
+    if peer is not None:
+        peer()
+    for number in range(rounds):
+        gc.collect()
+        mine.append(ours())
+        if peer is not None and number < 5:
+            gc.collect()
+            theirs.append(peer())
+    return statistics.median(mine), statistics.median(theirs) if theirs else None
 
 
 def _figure(
     name: str, ours: Clock, peer: Clock | None, *, rounds: int, goal: float, unit: str, factor: float, against: str
 ) -> Figure:
-    mine, theirs = _median(ours, rounds), _median(peer, min(rounds, 5))
-    assert mine is not None
+    mine, theirs = _medians(ours, peer, rounds)
     return Figure(
         name=name,
         ours=mine * factor,
@@ -59,10 +68,10 @@ def _repeated(function: Callable[[], Any], times: int) -> Clock:
     """Return a clock of one call of `function`, from many."""
 
     def clock() -> float:
-        start = time.perf_counter()
+        start = process_time()
         for _ in range(times):
             function()
-        return (time.perf_counter() - start) / times
+        return (process_time() - start) / times
 
     return clock
 
@@ -108,9 +117,9 @@ def _awaited(make: Callable[[], Callable[[], Awaitable[Any]]]) -> Clock:
     def clock() -> float:
         async def timed() -> float:
             run = make()
-            start = time.perf_counter()
+            start = process_time()
             await run()
-            return time.perf_counter() - start
+            return process_time() - start
 
         return asyncio.run(timed())
 
@@ -155,27 +164,77 @@ def _alpine_turn(rules: int) -> Clock:
     return _awaited(make)
 
 
-def _our_denied() -> float:
+def _our_denied(calls: int = CALLS) -> float:
     agent = Agent(tools=[tool(name="noop")(_noop)], permissions=[DenyByName(["noop"])], human=None)
-    listed = [ToolCall("noop", {"path": f"{number}.txt"}, id=f"c{number}") for number in range(CALLS)]
-    start = time.perf_counter()
+    listed = [ToolCall("noop", {"path": f"{number}.txt"}, id=f"c{number}") for number in range(calls)]
+    start = process_time()
     turn = agent.use_tools(listed)
-    seconds = time.perf_counter() - start
-    assert len(turn.denied) == CALLS
-    return seconds / CALLS
+    seconds = process_time() - start
+    assert len(turn.denied) == calls
+    return seconds / calls
 
 
 def _alpine_denied() -> float:
     from alpineagents.permissions import DenyByName as Deny
 
     agent, state = _alpine(False, [Deny(["noop"])])
-    start = time.perf_counter()
+    start = process_time()
     agent.use_tools(state)
-    return (time.perf_counter() - start) / CALLS
+    return (process_time() - start) / CALLS
 
 
 def _divided(clock: Clock) -> Clock:
     return lambda: clock() / CALLS
+
+
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+FEW, MANY = 100, 10_000
+
+
+def _growth(seconds: Callable[[int], float], pairs: int) -> float:
+    """Return how many times as long a call takes among many as among few: the median over pairs.
+
+    Args:
+        seconds: Takes a number of calls, does a turn of as many, and gives the seconds of one.
+        pairs: How many pairs are measured.
+    """
+    seconds(FEW)
+    ratios = []
+    for _ in range(pairs):
+        gc.collect()
+        few = statistics.median(seconds(FEW) for _ in range(MANY // FEW // 4))
+        gc.collect()
+        ratios.append(seconds(MANY) / few)
+    return statistics.median(ratios)
+
+
+def _peak(turn: Callable[[int], Any], calls: int) -> float:
+    """Return the bytes that a turn needs at most, for each of its calls; the log with them is counted."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        turn(calls)
+        return tracemalloc.get_traced_memory()[1] / calls
+    finally:
+        tracemalloc.stop()
+
+
+def _growths(pairs: int) -> Iterator[Figure]:
+    ways: dict[str, Callable[[int], float]] = {
+        "ause_tools": lambda calls: _our_turn(1, calls)() / calls,
+        "use_tools, denied": _our_denied,
+    }
+    for way, turn in ways.items():
+        of_time = _growth(turn, pairs)
+        of_memory = _peak(turn, MANY) / _peak(turn, FEW)
+        for what, ratio in (("time", of_time), ("memory", of_memory)):
+            yield Figure(
+                name=f"{way}, growth of the {what} of a call from {FEW} to {MANY:,} calls a turn",
+                ours=ratio,
+                goal=1.5,
+                unit="times",
+            )
 
 
 def measure(quick: bool) -> Iterator[Figure]:
@@ -206,6 +265,7 @@ def measure(quick: bool) -> Iterator[Figure]:
         _alpine_denied if ALPINE else None,
         rounds=rounds, goal=15, unit="µs", factor=MICRO, against="alpineagents",
     )  # fmt: skip
+    yield from _growths(3 if quick else 11)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ class _AsyncWork:
         if self.tasks is None:
             from agentperm_nb.running.driving_asyncio import AsyncioTasks
 
-            self.tasks = AsyncioTasks(_value, self.late, self.mailbox.fail)
+            self.tasks = AsyncioTasks(self.late, self.mailbox.fail)
         self.tasks.start(start)
 
     async def _run(self, start: Start) -> None:

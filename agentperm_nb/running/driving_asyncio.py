@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
-from agentperm_nb.running.driving import GRACE, TICK, Ending, as_exception
+from agentperm_nb.json_values import thaw
+from agentperm_nb.running.driving import GRACE, TICK, Ending, as_exception, finished_value
 from agentperm_nb.running.effects import Message, Start, ToolDone
 
 __all__ = ["AsyncioMailbox", "AsyncioTasks"]
@@ -28,27 +29,19 @@ class AsyncioTasks:
     """The async tools of a turn, each a task of asyncio.
 
     Args:
-        value: Awaits what the tool of a call returns.
         late: Is told of an end after the timeout.
         fail: Is told of an interrupt that was raised inside a tool.
     """
 
-    def __init__(
-        self,
-        value: Callable[[Start], Awaitable[Any]],
-        late: Callable[[ToolDone], None],
-        fail: Callable[[BaseException], None],
-    ) -> None:
+    def __init__(self, late: Callable[[ToolDone], None], fail: Callable[[BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._value, self._late, self._fail = value, late, fail
+        self._late, self._fail = late, fail
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
     def start(self, start: Start) -> None:
         """Begin to run a call, in a copy of the calling context."""
-        task = self._loop.create_task(self._run(start))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.add(self._loop.create_task(self._run(start)))
 
     async def close(self) -> None:
         """Cancel what still runs, and wait for it.
@@ -70,6 +63,7 @@ class AsyncioTasks:
                     await asyncio.wait(self._tasks, timeout=GRACE)
                 except asyncio.CancelledError as error:
                     told = error
+                self._tasks = {task for task in self._tasks if not task.done()}
                 if not self._tasks:
                     break
         for task in list(self._tasks):
@@ -78,33 +72,48 @@ class AsyncioTasks:
             raise told
 
     async def _run(self, start: Start) -> None:
-        ending = Ending(start, self._late)
-        timer = None if ending.timeout is None else _Timer(ending, ending.timeout, self._leave)
+        # One coroutine, without a part of its own for each step: thousands of them may wait at the same time.
+        task, ending, timer = asyncio.current_task(), None, None
         try:
-            value = await self._value(start)
-        except asyncio.CancelledError as error:
-            if self._closing:
+            tool = start.item.tool
+            assert task is not None
+            assert tool is not None
+            if tool.timeout is not None:
+                ending = Ending(start, self._late)
+                timer = _Timer(ending, tool.timeout, task, self._leave)
+            try:
+                start.prepare()
+                value = tool.run(thaw(start.item.final.args))
+                while type(value) is not str and inspect.isawaitable(value):
+                    value = await value
+                value = finished_value(tool, value)
+            except (GeneratorExit, KeyboardInterrupt):
                 raise
-            if timer is not None and timer.passed:
-                ending.time_out()
-            else:  # it cancelled itself, or gave up on something that was cancelled
-                ending.end(error=as_exception(error))
-        except GeneratorExit:
+            except BaseException as error:
+                if not isinstance(error, asyncio.CancelledError):
+                    done = ToolDone(start.item, error=as_exception(error))
+                elif self._closing:
+                    raise
+                elif timer is not None and timer.passed and ending is not None:
+                    ending.time_out()
+                    return
+                else:  # it cancelled itself, or gave up on something that was cancelled
+                    done = ToolDone(start.item, error=as_exception(error))
+            else:
+                done = ToolDone(start.item, value)
+            if ending is None:
+                start.done(done)
+            else:
+                ending.end(done.value, done.error)
+        except (GeneratorExit, asyncio.CancelledError):
             raise
-        except KeyboardInterrupt as error:
+        except BaseException as error:  # noqa: BLE001 - an interrupt, or a log that cannot be written: it ends the turn
             self._fail(error)
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is the call's result
-            ending.end(error=as_exception(error))
-        else:
-            ending.end(value)
         finally:
             if timer is not None:
                 timer.stop()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)  # nothing that a tool raises comes here: the turn would wait for the call for ever
+            if task is not None and not self._closing:
+                self._tasks.discard(task)
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         """Let a task go on by itself."""
@@ -117,9 +126,9 @@ class AsyncioTasks:
 class _Timer:
     """Cancels the running task when its call has had its time, and lets it go when it does not end then."""
 
-    def __init__(self, ending: Ending, seconds: float, leave: Callable[[asyncio.Task[None]], None]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def __init__(
+        self, ending: Ending, seconds: float, task: asyncio.Task[None], leave: Callable[[asyncio.Task[None]], None]
+    ) -> None:
         self.passed = False
         self._ending, self._leave, self._task = ending, leave, task
         self._loop = asyncio.get_running_loop()
