@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from agentperm_nb.errors import fix_message
 
@@ -38,8 +38,14 @@ class FrozenDict(dict[str, Any]):
     """A dict that cannot be changed; its values are frozen too."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    __setitem__: ClassVar[Callable[..., NoReturn]] = _refuse
+    __delitem__: ClassVar[Callable[..., NoReturn]] = _refuse
+    __ior__: ClassVar[Callable[..., NoReturn]] = _refuse
+    clear: ClassVar[Callable[..., NoReturn]] = _refuse
+    pop: ClassVar[Callable[..., NoReturn]] = _refuse
+    popitem: ClassVar[Callable[..., NoReturn]] = _refuse
+    setdefault: ClassVar[Callable[..., NoReturn]] = _refuse
+    update: ClassVar[Callable[..., NoReturn]] = _refuse
 
     def __copy__(self) -> FrozenDict:
         return self
@@ -55,8 +61,18 @@ class FrozenList(list[Any]):
     """A list that cannot be changed; its items are frozen too."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    __setitem__: ClassVar[Callable[..., NoReturn]] = _refuse
+    __delitem__: ClassVar[Callable[..., NoReturn]] = _refuse
+    __iadd__: ClassVar[Callable[..., NoReturn]] = _refuse
+    __imul__: ClassVar[Callable[..., NoReturn]] = _refuse
+    append: ClassVar[Callable[..., NoReturn]] = _refuse
+    clear: ClassVar[Callable[..., NoReturn]] = _refuse
+    extend: ClassVar[Callable[..., NoReturn]] = _refuse
+    insert: ClassVar[Callable[..., NoReturn]] = _refuse
+    pop: ClassVar[Callable[..., NoReturn]] = _refuse
+    remove: ClassVar[Callable[..., NoReturn]] = _refuse
+    reverse: ClassVar[Callable[..., NoReturn]] = _refuse
+    sort: ClassVar[Callable[..., NoReturn]] = _refuse
 
     def __copy__(self) -> FrozenList:
         return self

@@ -53,7 +53,7 @@ class MCPTool(Tool):
         timeout: float | None = None,
     ) -> None:
         self._server = _checked_server(server)
-        self.remote_name = _checked_remote_name(server, _field(remote, "name"))
+        self.remote_name: str = _checked_remote_name(server, _field(remote, "name"))
         """What the server calls the tool."""
         name = f"{server}__{_plain_name(self.remote_name)}"
         if len(name) > _LONGEST:
@@ -81,7 +81,7 @@ class MCPTool(Tool):
             self._broken_schema = str(error).splitlines()[0]
             schema = {"type": "object", "properties": {}}
         super().__init__(name, description if isinstance(description, str) else "", schema)
-        self.hints = _hints_of(_field(remote, "annotations"))
+        self.hints: Hints = _hints_of(_field(remote, "annotations"))
         self._call = call
         self._timeout = checked_timeout(timeout, "await mcp_tools(session, server='github', timeout=30)")
 

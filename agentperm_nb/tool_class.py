@@ -78,7 +78,7 @@ class Tool:
         secret: Iterable[str] = (),
         timeout: float | None = None,
     ) -> None:
-        self.name = _checked_name(name)
+        self.name: str = _checked_name(name)
         if not isinstance(description, str):
             raise TypeError(
                 fix_message(
@@ -89,9 +89,11 @@ class Tool:
             )
         self.description = description
         self.parallel = parallel
-        self.hints = Hints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
-        self.secret = _checked_secret(name, secret)
-        self.timeout = checked_timeout(timeout, "@tool(timeout=30)\ndef search(query: str) -> str: ...")
+        self.hints: Hints = Hints(
+            read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world
+        )
+        self.secret: frozenset[str] = _checked_secret(name, secret)
+        self.timeout: float | None = checked_timeout(timeout, "@tool(timeout=30)\ndef search(query: str) -> str: ...")
         """Seconds after which whoever runs a call gives it up, or None."""
         self.function = function
         self._hints_for = _checked_hints_for(name, hints_for)

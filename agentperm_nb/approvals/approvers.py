@@ -43,6 +43,8 @@ class HandlerApprover:
         TypeError: It cannot be called that way.
     """
 
+    handler: Callable[..., Any]
+
     batch = False
     answered_by = "handler"
 

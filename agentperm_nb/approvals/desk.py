@@ -186,5 +186,5 @@ class Desk:
                 logging.getLogger("agentperm_nb").exception("a listener of the desk raised at %s", change.kind)
 
 
-the_desk = Desk()
+the_desk: Desk = Desk()
 """The desk of this process."""

@@ -54,7 +54,7 @@ class MemoryStore:
                 )
             )
         self.capacity = capacity
-        self.dropped = 0
+        self.dropped: int = 0
         self._lock = threading.Lock()
         self._of_calls: dict[str, list[Event]] = {}
         self._of_no_call: list[Event] = []

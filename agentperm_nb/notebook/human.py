@@ -72,7 +72,7 @@ class NotebookHuman(Human):
             raise ValueError(
                 fix_message(f"prompt_after= takes seconds from 0 (got: {prompt_after!r})", "give a number", example)
             )
-        self.prompt_after = float(prompt_after)
+        self.prompt_after: float = float(prompt_after)
 
     def __repr__(self) -> str:
         return "NotebookHuman()" if self.prompt_after == 8.0 else f"NotebookHuman(prompt_after={self.prompt_after:g})"

@@ -51,10 +51,10 @@ class Question:
     """
 
     def __init__(self, prompt: str, returns: Any = str) -> None:
-        self.id = f"question_{secrets.token_hex(8)}"
+        self.id: str = f"question_{secrets.token_hex(8)}"
         self.prompt = prompt
         self.returns = returns
-        self.asked_at = datetime.now(UTC)
+        self.asked_at: datetime = datetime.now(UTC)
         self.answered_at: datetime | None = None
         self.value: Any = _UNANSWERED
 

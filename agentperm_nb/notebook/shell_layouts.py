@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from agentperm_nb.errors import DeliveryError
 from agentperm_nb.notebook.shell_messages import ShellMessages, Waiter
@@ -38,7 +38,7 @@ class ChannelMessages(ShellMessages):
     """
 
     layout = "channel"
-    needed = (
+    needed: ClassVar[tuple[str, ...]] = (
         *ShellMessages.needed,
         "shell_channel_thread.io_loop.add_callback",
         "shell_channel_thread.is_alive",
@@ -133,7 +133,7 @@ class QueueMessages(ShellMessages):
     """ipykernel 6: messages wait in a queue of the main thread's loop, and are handled on that thread only."""
 
     layout = "queue"
-    needed = (
+    needed: ClassVar[tuple[str, ...]] = (
         *ShellMessages.needed,
         "msg_queue._queue",
         "dispatch_shell",

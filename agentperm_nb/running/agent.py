@@ -74,6 +74,11 @@ class Agent(Conversing):
         ValueError: Two tools have one name, or a schema is not a JSON Schema.
     """
 
+    description: str | None
+    instructions: str | None
+    loop: Loop | Callable[..., Any] | None
+    model: Model | None
+
     def __init__(
         self,
         first: str | Iterable[Any] = (),
@@ -121,7 +126,7 @@ class Agent(Conversing):
         self._turn_limit = Loop(_no_turn, limit=turn_limit).limit  # it says what is wrong with a limit
         self._given = not isinstance(permissions, _Default)
         own = PermissionList(permissions if self._given else [AllowByReadOnly(), DecideByHuman()])
-        self.audit = as_log(audit)
+        self.audit: Log = as_log(audit)
         if human is not AUTO and human is not None:
             as_approver(human)  # says now what is wrong with it
         redactions = tuple(redact)

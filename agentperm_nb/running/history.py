@@ -213,7 +213,7 @@ class History(Sequence[HistoryEntry]):
             return self._entries == other._entries
         return isinstance(other, list | tuple) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
         counts = dict.fromkeys((entry.kind for entry in self), 0)

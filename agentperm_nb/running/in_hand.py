@@ -16,10 +16,14 @@ class TurnInHand:
 
     __slots__ = ("_block", "calls", "left", "message", "number", "results")
 
+    calls: Sequence[ToolCall]
+    message: Message | None
+    number: int
+
     def __init__(self, number: int, calls: Sequence[ToolCall], message: Message | None) -> None:
         self.number, self.calls, self.message = number, calls, message
         self.results: list[CallResult | None] = [None] * len(calls)
-        self.left = len(calls)
+        self.left: int = len(calls)
         self._block: Message | None = None
 
     def block(self) -> Message:

@@ -56,6 +56,14 @@ class CallItem:
         "tool",
     )
 
+    call: ToolCall
+    call_key: str
+    position: int
+    tool: Tool | None
+    digest: str
+    args_json: str
+    masked: bool
+
     def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
         self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
         # Frozen: views, requests and the log share it.
@@ -73,29 +81,29 @@ class CallItem:
         except (TypeError, ValueError, RecursionError) as error:
             self.masked, self.args_json = False, _readable_json(self.shown_args)
             self.problem = self.problem or f"the arguments are not JSON: {error}"
-        self.hints = _hints(tool, call)
+        self.hints: Hints | None = _hints(tool, call)
         self._hidden: tuple[ToolCall | None, tuple[str, ...]] | None = None
         self.edited: ToolCall | None = None
         """The call with the arguments that a person put in place of the model's."""
-        self.decided_digest = ""
+        self.decided_digest: str = ""
         """Digest of the call that was decided about: the edited one, where it was edited."""
         self.request: ApprovalRequest | None = None
         self.request_permission: Permission | None = None
         self.answer: Answer | None = None
-        self.asked = False
+        self.asked: bool = False
         """Whether a person, or who stands in for one, was asked and allowed it."""
         self.parked: tuple[Generator[Check, Verdict | None, Decision], Check] | None = None
         self.passed: list[Permission] = []
         """Permissions that could have asked a person and had no opinion."""
-        self.may_run = False
-        self.started = False
+        self.may_run: bool = False
+        self.started: bool = False
         self.decided_by: str | None = None
-        self.decided_kind = ""
-        self.rule = ""
+        self.decided_kind: str = ""
+        self.rule: str = ""
         """Name of the permission that sent the call to a person."""
-        self.reason = ""
+        self.reason: str = ""
         self.error: BaseException | None = None
-        self.finished_before = 0
+        self.finished_before: int = 0
         """How many calls of the agent had finished when this one was decided."""
         self.result: CallResult | None = None
 

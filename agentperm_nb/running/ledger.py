@@ -58,6 +58,18 @@ class Ledger:
         reporter: Who is told of starts and ends.
     """
 
+    context: RunContext
+    engine: Engine
+    post: Callable[[Message], None]
+    state: State
+    turn: int
+    above: tuple[Level, ...]
+    permissions: PermissionList
+    prepare: Callable[[], None]
+    message: ConversationMessage | None
+    reporter: Reporter | None
+    taken: TurnInHand | None
+
     def __init__(
         self,
         engine: Engine,
@@ -77,12 +89,12 @@ class Ledger:
     ) -> None:
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
-        self.recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
-        self.stand_ins = stand_ins or {}
+        self.recorder: Recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
+        self.stand_ins: Mapping[int, Tool] = stand_ins or {}
         self.message, self.taken, self.reporter = message, taken, reporter
         self._untold: list[CallItem] = []
         stem, redactor = f"{context.run_id}/{turn}/", engine.redactor
-        self.items = [
+        self.items: list[CallItem] = [
             CallItem(call, f"{stem}{position}", position, self.tool_of(position, call.name), redactor)
             for position, call in enumerate(calls)
         ]
@@ -94,7 +106,7 @@ class Ledger:
         self.deciding: CallItem | None = None
         self.ended = False
         """Whether the turn has been given up while calls may still run."""
-        self.ending = threading.Lock()
+        self.ending: threading.Lock = threading.Lock()
 
     def tool_of(self, position: int, name: str) -> Tool | None:
         """Return the tool of a call as it is now: what stands in for one of the provider's, or one of the agent's."""

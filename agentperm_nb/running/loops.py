@@ -60,6 +60,10 @@ class Loop:
         ValueError: `limit` is not positive.
     """
 
+    body: Callable[[Agent, State], Any]
+    limit: int
+    until: tuple[Until, ...]
+
     def __init__(
         self,
         body: Callable[[Agent, State], Any],
@@ -79,9 +83,9 @@ class Loop:
         if limit < 1:
             raise ValueError(fix_message(f"limit= takes 1 turn or more (got: {limit})", "give more", _EXAMPLE))
         self.body, self.until, self.limit = body, conditions, limit
-        self.is_async = inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(type(body).__call__)
+        self.is_async: bool = inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(type(body).__call__)
         """Whether a turn has to be awaited."""
-        self.__name__ = getattr(body, "__name__", type(body).__name__)
+        self.__name__: str = getattr(body, "__name__", type(body).__name__)
         self.__doc__ = getattr(body, "__doc__", None)
 
     def __repr__(self) -> str:

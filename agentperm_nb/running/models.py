@@ -178,6 +178,11 @@ class _ClientModel:
         ValueError: With an option like this the API would send something else than one whole reply.
     """
 
+    client: Any
+    model: str
+    options: dict[str, Any]
+    tools: tuple[Any, ...]
+
     _api: tuple[str, ...] = ()
     _format = ""
     _from_run: ClassVar[Mapping[str, str]] = {}

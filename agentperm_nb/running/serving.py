@@ -27,9 +27,12 @@ class Served:
         is_over: Whether it need not be shown any more; asked on the serving thread.
     """
 
+    attend: Callable[[], AbstractContextManager[_Serve]]
+    is_over: Callable[[], bool]
+
     def __init__(self, attend: Callable[[], AbstractContextManager[_Serve]], is_over: Callable[[], bool]) -> None:
         self.attend, self.is_over = attend, is_over
-        self.ended = threading.Event()
+        self.ended: threading.Event = threading.Event()
         self.error: BaseException | None = None
         """What ended it before it was over."""
         self._stack = contextlib.ExitStack()

@@ -69,9 +69,9 @@ class State:
         pending_calls: Iterable[ToolCall] = (),
         extra_data: Mapping[str, Any] | None = None,
     ) -> None:
-        self.id = id if id is not None else new_id("run")
+        self.id: str = id if id is not None else new_id("run")
         self.parent_id = parent_id
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         """Held while something is recorded."""
         self._editing = threading.Lock()
         self._history: list[HistoryEntry] = []
@@ -88,7 +88,7 @@ class State:
         self._extra_data: Mapping[str, Any] = _checked_data(extra_data or {})
         self.human: Any = None
         """Who is asked by a permission that asks by itself; set by the agent."""
-        self.linked = False
+        self.linked: bool = False
         """Whether an agent has worked with this state."""
         for message in messages:
             if not isinstance(message, Message):

@@ -32,6 +32,7 @@ from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import ResultForm, result_form
 from agentperm_nb.running.asking import ask_people
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
+from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
 from agentperm_nb.running.nesting import asks_for
@@ -45,6 +46,8 @@ _AT_ONCE = 32  # sync tools that run at the same time, each on a thread
 
 class TurnSteps(Ledger):
     """One turn of an agent: decides and runs its calls."""
+
+    in_hand: TurnInHand | None
 
     def steps(self) -> Generator[Effect, Any, tuple[CallResult, ...]]:
         """Decide and run the calls; return a result for each, in request order.
