@@ -1,7 +1,7 @@
 """Driving a turn on the calling thread: permissions are asked there; tools and approvers run on worker threads.
 
 An approver that has to work on the calling thread (`BlockingApprover`) is served from there while the turn waits. An
-async tool has an event loop of its own on its thread, where it is cancelled when the turn is interrupted.
+async tool runs on the event loop that lasts (`running.tool_loop`), where it is cancelled when the turn is interrupted.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentperm_nb.approvals.requests import BlockingApprover
@@ -36,6 +37,7 @@ from agentperm_nb.running.driving import (
 )
 from agentperm_nb.running.effects import Effect, Message, Review, ReviewEnded, ReviewsOver, Start, ToolDone, Wait
 from agentperm_nb.running.serving import Served, Serving, serving_above, serving_elsewhere
+from agentperm_nb.running.tool_loop import LoopWork
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,7 +46,7 @@ __all__ = ["drive"]
 
 T = TypeVar("T")
 
-_LOOPS = 32  # event loops, each on a thread, that work for the async tools of a turn at the same time
+_AT_ONCE = 32  # async tools that run at the same time
 
 
 def drive(make: Steps[T]) -> T:
@@ -95,7 +97,7 @@ class _BlockingWork:
         self.running: list[_RunningCall] = []
         """Calls that are to be cancelled with the turn, or may time out."""
         self.queued: deque[_RunningCall] = deque()
-        """Calls of async tools that wait for a loop."""
+        """Calls of async tools that wait until there are fewer."""
         self.done: Callable[[ToolDone], None] | None = None
         """Whom to tell how a call ended."""
         self.over = False
@@ -126,7 +128,7 @@ class _BlockingWork:
         with_loops = [call for call in unfinished if call.cancel()]
         until = time.monotonic() + 2 * GRACE
         for call in with_loops:
-            call.thread.join(max(0, until - time.monotonic()))
+            call.wait(max(0, until - time.monotonic()))
         self.over = True
         deliver(taken(self.messages), self.done)
 
@@ -151,7 +153,7 @@ class _BlockingWork:
             self.running.append(call)
 
     def _begin_queued(self) -> None:
-        free = _LOOPS - sum(call.is_async and call.runs for call in self.running)
+        free = _AT_ONCE - sum(call.is_async and call.runs for call in self.running)
         for _ in range(min(free, len(self.queued))):
             self._begin(self.queued.popleft())
 
@@ -218,16 +220,15 @@ def _on_thread(name: str, context: Context, function: Callable[[], None]) -> thr
 
 
 class _RunningCall:
-    """A call on a thread of its own, where an async tool has an event loop of its own."""
+    """A call on a thread of its own; what has to be awaited runs on the loop that lasts (`running.tool_loop`)."""
 
     def __init__(self, start: Start, context: Context, serving: Serving, late: Callable[[ToolDone], None]) -> None:
         assert start.item.tool is not None
         self.ending, self.tool = Ending(start, late), start.item.tool
         self.is_async = self.tool.is_async
-        self.thread: threading.Thread
         self._start, self._context, self._serving = start, context, serving
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._work: LoopWork | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._over = self._left = self._cancelled = self._timed_out = False
 
     @property
@@ -237,61 +238,108 @@ class _RunningCall:
 
     def begin(self) -> None:
         """Begin to run."""
-        self.ending.begin()
-        self.thread = _on_thread("agentperm-tool", self._context, self._run)
+        if self.is_async:
+            self._begin_to_await(self._called)
+        else:
+            self.ending.begin()
+            _on_thread("agentperm-tool", self._context, self._run)
 
     def time_left(self) -> float:
         """Return how many seconds it may be waited for, above 0; when there are none left, it goes on by itself."""
-        left = self.ending.time_left(GRACE if self.is_async or self._loop is not None else 0)
+        work = self._work
+        again = math.inf if work is None else work.look_after()
+        left = self.ending.time_left(GRACE if work is not None else 0)
         if left <= 0 and self.runs:
             self.ending.time_out()
             self._left = True
-        return math.inf if self._left or self._over else left
+        return math.inf if self._left or self._over else max(0.001, min(left, again))
 
     def cancel(self) -> bool:
-        """Cancel it where it has an event loop, or will have one; return whether it has."""
+        """Cancel it where it is awaited, or will be; return whether it is."""
         self._cancelled = True
-        if self._loop is not None and self._task is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has just ended
-                self._loop.call_soon_threadsafe(self._task.cancel)
-        return self.is_async or self._loop is not None
+        if self._work is not None:
+            self._work.cancel()
+        return self._work is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, where it is awaited."""
+        if self._work is not None:
+            self._work.wait(seconds)
 
     def _run(self) -> None:
-        import asyncio
+        """Run a sync tool, on its thread; what it gives may have to be awaited."""
+        try:
+            value = self._call()
+        except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
+            self._end(error=error)
+        else:
+            if inspect.isawaitable(value):
+                self._begin_to_await(partial(self._awaited, value))
+            else:
+                self._end(value)
 
+    def _call(self) -> Any:
         loop_thread.set(None)
         serving_above.set(self._serving)
-        try:
-            self._start.prepare()
-            value = self.tool.run(thaw(self._start.item.final.args))
-            if inspect.isawaitable(value):
-                value = asyncio.run(self._awaited(value))
-            value = finished_value(self.tool, value)
-        except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
-            self._over = True
-            if not isinstance(error, asyncio.CancelledError) or not (self._timed_out or self._cancelled):
-                self.ending.end(error=as_exception(error))
-            elif self._timed_out:
-                self.ending.time_out()
-        else:
-            self._over = True
-            self.ending.end(value)
+        self._start.prepare()
+        return self.tool.run(thaw(self._start.item.final.args))
 
-    async def _awaited(self, value: Any) -> Any:
+    def _begin_to_await(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._work = LoopWork(main, self._context)
+        self._work.begin()
+
+    async def _called(self) -> None:
         import asyncio
 
-        self._task, self._loop = asyncio.current_task(), asyncio.get_running_loop()
-        if self._cancelled:
-            if inspect.iscoroutine(value):
-                value.close()
-            raise asyncio.CancelledError
-        if self.ending.timeout is not None:
-            self._loop.call_later(max(0, self.ending.time_left()), self._pass)
-        while type(value) is not str and inspect.isawaitable(value):
-            value = await value
-        return value
+        try:
+            if self._cancelled:
+                raise asyncio.CancelledError
+            self.ending.begin()
+            value = self._call()
+        except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
+            self._end(error=error)
+        else:
+            await self._awaited(value)
 
-    def _pass(self) -> None:
-        assert self._task is not None
+    async def _awaited(self, value: Any) -> None:
+        import asyncio
+
+        try:
+            if self._cancelled or self._left:
+                if inspect.iscoroutine(value):
+                    value.close()
+                if self._cancelled:
+                    raise asyncio.CancelledError
+                raise RuntimeError("it returned something to await when nobody waited any more")
+            if self.ending.timeout is not None:
+                loop, task = asyncio.get_running_loop(), asyncio.current_task()
+                assert task is not None
+                self._timer = loop.call_later(max(0, self.ending.time_left()), self._pass, task)
+            while type(value) is not str and inspect.isawaitable(value):
+                value = await value
+        except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
+            self._end(error=error)
+        else:
+            self._end(value)
+
+    def _pass(self, task: asyncio.Task[Any]) -> None:
         self._timed_out = True
-        self._task.cancel()
+        task.cancel()
+
+    def _end(self, value: Any = None, *, error: BaseException | None = None) -> None:
+        import asyncio
+
+        if self._timer is not None:
+            self._timer.cancel()
+        if error is None:
+            try:
+                value = finished_value(self.tool, value)
+            except TypeError as wrong:
+                error = wrong
+        self._over = True
+        if error is None:
+            self.ending.end(value)
+        elif not isinstance(error, asyncio.CancelledError) or not (self._timed_out or self._cancelled):
+            self.ending.end(error=as_exception(error))
+        elif self._timed_out:
+            self.ending.time_out()
