@@ -311,9 +311,10 @@ class _Handed:
 
 
 def _mailbox() -> _Mailbox | AsyncioMailbox:
-    import sniffio
+    import anyio.lowlevel
 
-    if sniffio.current_async_library() == "asyncio":
+    native: Any = anyio.lowlevel.current_token().native_token
+    if hasattr(native, "call_soon_threadsafe"):  # a loop of asyncio, whoever made it
         from agentperm_nb.running.driving_asyncio import AsyncioMailbox
 
         return AsyncioMailbox()
