@@ -219,7 +219,7 @@ STATEMENTS: dict[str, Statement] = {
     "R1": _different(
         "The terminal shows the question with its choices, and asks until the answer fits.", "arguments in texts"
     ),
-    "R2": _different("The terminal can be given other ways of reading and writing.", "who is asked by default"),
+    "R2": _different("The terminal can be given other ways of reading and writing.", "the terminal"),
     "R3": _kept("A reporter that prints has a line for a denied call, a cancelled one, and the end of the run."),
     "R4": _different("In a notebook the terminal asks through the kernel's input.", "who is asked by default"),
     "R5": _kept("There are doubles for the human, the model and calls."),

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
+import io
+import json
 import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import alpineagents as alpine
 import alpineagents.permissions as upstream
@@ -822,6 +825,142 @@ class CannotStart(Row, subject="a subagent that cannot start, because there is n
         (result,) = results_here(tool_call("helper", prompt=GO), tools=[inner], permissions=[ours.AllowByDefault()])
         assert result.outcome.kind == "error"
         assert result.content.startswith("(helper failed: NoHumanError: ")
+
+
+class NotANumber(Row, subject="NaN and infinities in a result"):
+    @staticmethod
+    def measure() -> dict[str, float]:
+        return {"mean": float("nan"), "most": float("inf")}
+
+    def there(self) -> None:
+        (entry,) = results_there(alpine_testing.tool_call("measure"), tools=[alpine.tool(name="measure")(self.measure)])
+        assert entry.content == '{"mean": NaN, "most": Infinity}'
+
+    def here(self) -> None:
+        (result,) = results_here(
+            tool_call("measure"), tools=[ours.tool(self.measure)], permissions=[ours.AllowByDefault()]
+        )
+        assert json.loads(result.content) == {"mean": "NaN", "most": "Infinity"}
+
+
+class RunOfATool(Row, subject="`run` of a subclass of `Tool`"):
+    def there(self) -> None:
+        class Own(alpine.Tool):
+            def run(self, args: dict[str, Any], state: Any) -> str:
+                return f"{args['n']} in turn {state.turn}"
+
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        (entry,) = results_there(alpine_testing.tool_call("own", n=1), tools=[Own(name="own", input_schema=schema)])
+        assert entry.content == "1 in turn 1"
+
+    def here(self) -> None:
+        class Own(ours.Tool):
+            def run(self, args: dict[str, Any]) -> str:
+                context = ours.get_run_context()
+                assert context is not None
+                return f"{args['n']} in {context.run_id}"
+
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        agent = agent_here(tools=[Own("own", "", schema)], permissions=[ours.AllowByDefault()])
+        assert agent.use_tools([tool_call("own", n=1)]).results[0].content == f"1 in {agent.run_id}"
+
+
+class Timeouts(Row, subject="a tool that takes too long"):
+    def there(self) -> None:
+        with pytest.raises(TypeError, match="timeout"):
+            alpine.tool(timeout=1)
+        assert "timeout" in inspect.signature(alpine.MCP).parameters
+
+    def here(self) -> None:
+        async def sleep() -> None:
+            await anyio.sleep_forever()
+
+        tools = [ours.tool(timeout=0.05)(sleep)]
+        (result,) = results_here(tool_call("sleep"), tools=tools, permissions=[ours.AllowByDefault()])
+        assert (result.outcome.kind, result.content) == ("error", "timed out after 0.05 s")
+
+
+class Entries(Row, subject="entries of the history"):
+    def there(self) -> None:
+        (entry,) = results_there(alpine_testing.tool_call("act"))
+        assert entry.outcome == "done"
+        assert (entry.usage, entry.child_ids) == (None, ())
+
+    def here(self) -> None:
+        (entry,) = results_here(tool_call("act"), permissions=[ours.AllowByDefault()])
+        assert (entry.outcome.kind, entry.outcome.decided_by) == ("done", "AllowByDefault()")
+        assert not hasattr(entry, "usage")
+        assert not hasattr(entry, "child_ids")
+        assert entry.call_key.endswith("/1/0")
+
+
+class AtTheTerminal(Row, subject="the terminal"):
+    def there(self) -> None:
+        shown = io.StringIO()
+        terminal = alpine.Terminal(output=shown, input=lambda question: shown.write(question) and "no")
+        rules = [upstream.DecideByHuman()]
+        agent = agent_there(alpine_testing.tool_call("act"), permissions=rules, human=terminal, reporter=terminal)
+        agent.run(GO)
+        assert "Run act()? (yes/no) " in shown.getvalue()
+        assert shown.getvalue().splitlines()[-1] == "done: stopped by permission DecideByHuman() (1 turn)"
+
+    def here(self) -> None:
+        shown = io.StringIO()
+        typed = iter(["s", ""])
+        human = ours.TextApprover(lambda question: shown.write(f"{question}\n") and next(typed), shown.write)
+        agent = agent_here(
+            permissions=[ours.DecideByHuman()],
+            human=human,
+            reporter=ours.PrintReporter(shown),
+            model=ScriptedModel([tool_call("act")]),
+        )
+        agent.run(GO)
+        assert "[a]pprove, [d]eny, deny and [s]top, [e]dit? " in shown.getvalue()
+        assert shown.getvalue().splitlines()[-1] == "done: stopped by permission DecideByHuman() (1 turn)"
+        assert ours.TextApprover(lambda question: shown.write(question) and "yes", shown.write).ask(
+            None, "Go on?", bool
+        )
+        assert shown.getvalue().endswith("Go on? (yes/no) ")
+
+
+class OfAnotherType(Row, subject="an answer of another type than the choice"):
+    def there(self) -> None:
+        assert alpine.human.parse_answer(True, Literal[1, 2]) == 1
+
+    def here(self) -> None:
+        with pytest.raises(ValueError, match="Answer with one of: 1, 2"):
+            ours.parse_answer(True, Literal[1, 2])
+
+
+class Doubles(Row, subject="the double of a model"):
+    def there(self) -> None:
+        assert agent_there(alpine_testing.tool_call("act"), replies=("Done.",)).run(GO) == "Done."
+
+    def here(self) -> None:
+        agent = agent_here(model=ScriptedModel([tool_call("act"), "Done."]), permissions=[ours.AllowByDefault()])
+        assert agent.run(GO) == "Done."
+
+
+loops: list[Any] = []
+
+
+class OneLoop(Row, subject="async tools in the sync form"):
+    @staticmethod
+    async def where() -> str:
+        loops.append(asyncio.get_running_loop())
+        return "here"
+
+    def there(self) -> None:
+        loops.clear()
+        results_there(*[alpine_testing.tool_call("where")] * 2, tools=[alpine.tool(self.where)])
+        assert len(set(loops)) == 2
+
+    def here(self) -> None:
+        loops.clear()
+        agent = agent_here(tools=[self.where], permissions=[ours.AllowByDefault()])
+        for _ in range(2):
+            agent.use_tools([tool_call("where"), tool_call("where")])
+        assert len(set(loops)) == 1
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
