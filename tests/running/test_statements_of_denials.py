@@ -338,26 +338,22 @@ def test_who_stopped_is_frozen_says_so_and_can_be_kept() -> None:
     assert pickle.loads(pickle.dumps(stopped)) == stopped
 
 
-class Probing(list[Any]):
-    """A history that looks, at every entry, whether another thread could add one now."""
+class Noting:
+    """The lock of a state, which notes how many entries there were each time that another thread could have it."""
 
     def __init__(self, state: State) -> None:
-        super().__init__(state.history)
-        self._state = state
-        self.open_to_others: list[tuple[str, bool]] = []
+        self._lock, self._state, self._depth = state.lock, state, 0
+        self.free_at: set[int] = set()
 
-    def append(self, entry: Any) -> None:
-        super().append(entry)
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
 
-        def look() -> None:
-            got = self._state.lock.acquire(blocking=False)
-            self.open_to_others.append((entry.kind, got))
-            if got:
-                self._state.lock.release()
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        thread.join(10)
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.free_at.add(len(self._state._history))
+        self._lock.release()
 
 
 @pytest.mark.states("M10")
@@ -371,13 +367,11 @@ def test_no_other_thread_gets_an_entry_between_the_closing_ones_and_the_stop(dri
 
     agent, _ = agent_with("act", "stop", permissions=[Says(say), Decides(), AllowByDefault()])
     state = pending("act", "stop", "act")
-    state._history = history = Probing(state)
+    state.lock = lock = Noting(state)  # type: ignore[assignment]
+    before = len(state.history)
     run(driver, agent, state)
-    assert history.open_to_others == [
-        *[("tool_result", False)] * 3,
-        ("stop", False),
-        *[("message", False)] * 2,
-    ]
+    assert [entry.kind for entry in state.history][before:] == [*["tool_result"] * 3, "stop", *["message"] * 2]
+    assert lock.free_at == {before, before + 6}
     assert [message.text for message in state.messages[-2:]] == ["Me, too"] * 2
 
 

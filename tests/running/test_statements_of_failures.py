@@ -234,7 +234,7 @@ class HaltError(BaseException):
     """An exception of the kind that ends a program."""
 
 
-def interrupting(phase: str, error: BaseException, happened: list[str]) -> tuple[Agent, State, Counter]:
+def interrupting(phase: str, error: BaseException, happened: list[str]) -> tuple[Agent, State, Counter, Telling]:
     """An agent and a state in whose turn `error` is raised in a phase; three calls, of which the first is denied."""
 
     def raises(*args: Any) -> Any:
@@ -261,14 +261,16 @@ def interrupting(phase: str, error: BaseException, happened: list[str]) -> tuple
 
     class Watching(Telling):
         def on_tool_start(self, state: State, call: ToolCall) -> None:
+            super().on_tool_start(state, call)
             if phase == "a reporter at a start":
                 raises()
 
         def on_tool_end(self, state: State, call: ToolCall, result: str, outcome: Any) -> None:
+            super().on_tool_end(state, call, result, outcome)
             if f"a reporter at the end of a call that was {outcome.kind}" == phase and phase not in happened:
                 raises()
 
-    counter = Counter()
+    counter, telling = Counter(), Watching()
     options: dict[str, Any] = {"human": Person()}
     if phase == "a handler":
         options = {"approval_handler": raises}
@@ -276,10 +278,10 @@ def interrupting(phase: str, error: BaseException, happened: list[str]) -> tuple
     agent = Agent(
         [counter.tool, Counter("never").tool],
         permissions=[DenyByName(["never"]), Check(), last],
-        reporter=Watching(),
+        reporter=telling,
         **options,
     )
-    return agent, pending("never", "act", "act"), counter
+    return agent, pending("never", "act", "act"), counter, telling
 
 
 PHASES = {
@@ -304,7 +306,7 @@ def test_an_interrupt_in_any_phase_closes_every_call_and_starts_nothing_more(
 ) -> None:
     happened: list[str] = []
     raised = error()
-    agent, state, counter = interrupting(phase, raised, happened)
+    agent, state, counter, telling = interrupting(phase, raised, happened)
     with pytest.raises(error) as caught:
         run(driver, agent, state)
     assert caught.value is raised
@@ -318,6 +320,8 @@ def test_an_interrupt_in_any_phase_closes_every_call_and_starts_nothing_more(
         assert [result.content for result in results] == ["never is not allowed.", told, told]
     assert [entry.call for entry in errors(state)] == ([] if error is KeyboardInterrupt else [None])
     assert len(state.messages[-1].results) == 3
+    ends = [(one[1], one[3]) for one in telling.told if one[0] == "end"]
+    assert sorted(ends) == sorted((result.call.name, result.content) for result in results)
     rows = agent.audit.calls()
     assert len(rows) == 3
     assert rows["started"].notna().sum() == PHASES[phase]
