@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb import human as _human
@@ -35,27 +36,12 @@ from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
-from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import Image
 from agentperm_nb.running.agent import Agent
 from agentperm_nb.running.formats.reply import ProviderCall
-from agentperm_nb.running.history import (
-    ErrorEntry,
-    Exchange,
-    ExchangeEntry,
-    ExtraDataEntry,
-    MessageEntry,
-    RunStartEntry,
-    StateSnapshot,
-    StopEntry,
-    StoppedByFinish,
-    StoppedByLimit,
-    StoppedByPermission,
-    StoppedByUntil,
-)
 from agentperm_nb.running.loops import Loop, adefault_loop, default_loop, loop, waiting_for_user
 from agentperm_nb.running.messages import Message, TextBlock, ToolResultBlock
 from agentperm_nb.running.models import AnthropicModel, OpenAIModel, OpenAIResponsesModel, ToolSpec
@@ -69,6 +55,21 @@ from agentperm_nb.tools import Tool, tool
 if TYPE_CHECKING:
     from agentperm_nb.approvals.prompt import TextApprover
     from agentperm_nb.notebook.human import NotebookHuman
+    from agentperm_nb.permissions.explain import Explanation
+    from agentperm_nb.running.history import (
+        ErrorEntry,
+        Exchange,
+        ExchangeEntry,
+        ExtraDataEntry,
+        MessageEntry,
+        RunStartEntry,
+        StateSnapshot,
+        StopEntry,
+        StoppedByFinish,
+        StoppedByLimit,
+        StoppedByPermission,
+        StoppedByUntil,
+    )
 
 __all__ = [
     "Agent",
@@ -189,17 +190,37 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+# Loaded by those who use them: a scheduled run never pays for a front end, nor an import for what a history holds.
+_LATER = {
+    "Explanation": "agentperm_nb.permissions.explain",
+    "NotebookHuman": "agentperm_nb.notebook.human",
+    "TextApprover": "agentperm_nb.approvals.prompt",
+    **dict.fromkeys(
+        (
+            "ErrorEntry",
+            "Exchange",
+            "ExchangeEntry",
+            "ExtraDataEntry",
+            "MessageEntry",
+            "RunStartEntry",
+            "StateSnapshot",
+            "StopEntry",
+            "StoppedByFinish",
+            "StoppedByLimit",
+            "StoppedByPermission",
+            "StoppedByUntil",
+        ),
+        "agentperm_nb.running.history",
+    ),
+}
+
+
 def __getattr__(name: str) -> Any:
-    # The two front ends are loaded by those who meet a person: a scheduled run never pays for them.
-    if name == "NotebookHuman":
-        from agentperm_nb.notebook.human import NotebookHuman
-
-        return NotebookHuman
-    if name == "TextApprover":
-        from agentperm_nb.approvals.prompt import TextApprover
-
-        return TextApprover
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
 
 
 _human.set_default(_human_here)

@@ -18,7 +18,7 @@ from agentperm_nb.json_values import digest
 __all__ = ["Memory", "Remembered"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Remembered:
     """One remembered answer."""
 

@@ -132,7 +132,7 @@ class Decision:
     """The ToolError with which a permission denied."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Plan:
     """How calls of a tool of one name are decided by a list."""
 
@@ -144,7 +144,7 @@ class Plan:
     """The decision, where the tool's name settles it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Check:
     """A permission that the driver has to ask: ``check`` on a thread or ``acheck`` on the event loop."""
 

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from contextvars import ContextVar
 from typing import Any, SupportsIndex
@@ -43,6 +42,8 @@ class Pickled:
 
 
 def _try(thing: object, reduced: str | tuple[Any, ...], protocol: int) -> None:
+    import pickle  # loaded by whoever pickles already
+
     token = _tried.set(True)  # once, for all that it holds
     try:
         pickle.dumps(reduced, protocol)

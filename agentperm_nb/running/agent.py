@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
@@ -16,7 +16,6 @@ from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.redaction import Redactor
-from agentperm_nb.running.card import AgentCard, rows
 from agentperm_nb.running.conversing import Conversing
 from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.formats import tool_specs
@@ -27,6 +26,9 @@ from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn_taking import check_texts
 from agentperm_nb.tools import Tool, as_tools
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.card import AgentCard
 
 __all__ = ["DEFAULT", "Agent"]
 
@@ -252,6 +254,8 @@ class Agent(Conversing):
         return self._card().html()
 
     def _card(self) -> AgentCard:
+        from agentperm_nb.running.card import AgentCard, rows
+
         own = self._engine.own
         context = self._context(None, None, None)
         if self._engine.handler is not None:

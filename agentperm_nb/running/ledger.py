@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
@@ -22,7 +22,6 @@ from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
 from agentperm_nb.results import Image
 from agentperm_nb.running.effects import Effect, Message
 from agentperm_nb.running.engine import Engine
-from agentperm_nb.running.history import StoppedByPermission
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
@@ -32,6 +31,9 @@ from agentperm_nb.running.recording import Recorder, describe_error
 from agentperm_nb.running.reporter import Reporter, masking
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.history import StoppedByPermission
 
 __all__ = ["INTERRUPTED", "STOPPED", "Ledger"]
 
@@ -169,6 +171,8 @@ class Ledger:
         self.recorder.decided(item, "denied", reason=verdict.reason, stop=verdict.stop)
         stop, others = None, list[CallItem]()
         if verdict.stop:
+            from agentperm_nb.running.history import StoppedByPermission
+
             stop = self.stopped = StoppedByPermission(item.call, item.decided_by or "")
             others = [other for other in self.items if other.result is None and not other.started and other is not item]
         last = others[-1] if others else item

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.formats.spoken import is_paused
-from agentperm_nb.running.history import StoppedByFinish, StoppedByLimit, StoppedByPermission, StoppedByUntil
 from agentperm_nb.running.state import State
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ class Loop:
         return state.answer
 
     def _turns(self, state: State) -> Iterator[int]:
+        from agentperm_nb.running.history import StoppedByFinish, StoppedByLimit, StoppedByPermission, StoppedByUntil
+
         for number in range(self.limit + 1):
             if isinstance(state.stopped, StoppedByPermission | StoppedByFinish):
                 return

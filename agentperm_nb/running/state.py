@@ -15,31 +15,19 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import FrozenDict, canonical_json, freeze, thaw
 from agentperm_nb.results import Image
-from agentperm_nb.running.history import (
-    ErrorEntry,
-    Exchange,
-    ExchangeEntry,
-    ExtraDataEntry,
-    History,
-    HistoryEntry,
-    MessageEntry,
-    RunStartEntry,
-    StateSnapshot,
-    StopEntry,
-    Stopped,
-    StoppedByFinish,
-    StoppedByPermission,
-)
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message, TextBlock
 from agentperm_nb.running.outcomes import CallResult
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.history import History, HistoryEntry, StateSnapshot, Stopped
 
 __all__ = ["State"]
 
@@ -104,6 +92,8 @@ class State:
     @property
     def history(self) -> History:
         """Everything that happened, oldest first; a view that grows."""
+        from agentperm_nb.running.history import History
+
         return History(self._history)
 
     @property
@@ -162,6 +152,8 @@ class State:
 
     def snapshot(self) -> StateSnapshot:
         """Return what the state is now."""
+        from agentperm_nb.running.history import StateSnapshot
+
         with self.lock:
             return StateSnapshot(
                 id=self.id,
@@ -214,6 +206,8 @@ class State:
         Args:
             answer: The run's answer; None keeps an earlier one.
         """
+        from agentperm_nb.running.history import StoppedByFinish
+
         with self.lock:
             self._finished = True
             if answer is not None:
@@ -227,6 +221,8 @@ class State:
         Raises:
             TypeError: At the end: a value is not JSON.
         """
+        from agentperm_nb.running.history import ExtraDataEntry
+
         with self._editing:
             copy = thaw(self._extra_data)
             yield copy
@@ -279,6 +275,8 @@ class State:
             message: The model's message that holds them, where it is not in the conversation yet.
             taken: What `take` returned, for a turn with pending calls of this state.
         """
+        from agentperm_nb.running.history import StoppedByPermission
+
         turn = TurnInHand(number, calls, message)
         if taken is not None and not calls:
             return turn  # nothing was pending: nothing changes
@@ -319,6 +317,8 @@ class State:
 
     def stop(self, why: Stopped) -> None:
         """Note why the run stops. A finished state stays finished."""
+        from agentperm_nb.running.history import StopEntry, StoppedByFinish
+
         with self.lock:
             if self._finished and not isinstance(why, StoppedByFinish):
                 return
@@ -331,6 +331,8 @@ class State:
         Raises:
             ValueError: The state is being run already.
         """
+        from agentperm_nb.running.history import RunStartEntry
+
         with self.lock:
             if self._running:
                 problem = "this State is being run already"
@@ -354,6 +356,8 @@ class State:
 
     def record_error(self, error: BaseException, call: ToolCall | None = None) -> None:
         """Note an exception, once a run."""
+        from agentperm_nb.running.history import ErrorEntry, RunStartEntry
+
         with self.lock:
             for entry in reversed(self._history):
                 if isinstance(entry, ErrorEntry) and entry.error is error:
@@ -372,6 +376,8 @@ class State:
             call: The call that was asked about, where its key is not known.
             call_key: Our key of the call.
         """
+        from agentperm_nb.running.history import Exchange, ExchangeEntry
+
         try:
             canonical_json(answer)
         except (TypeError, ValueError, RecursionError):
@@ -427,6 +433,8 @@ class State:
         return tuple(item.block() if isinstance(item, TurnInHand) else item for item in self._messages)
 
     def _add(self, message: Message) -> None:
+        from agentperm_nb.running.history import MessageEntry
+
         self._messages.append(message)
         self._history.append(MessageEntry(message, self._turn, _now()))
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb.errors import ToolError
 from agentperm_nb.results import result_form
 from agentperm_nb.running.driving import loop_thread
-from agentperm_nb.running.history import StoppedByPermission
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.running.state import State
@@ -81,6 +80,8 @@ class AgentTool(Tool):
         return ToolError(f"({self.name} failed: {describe_error(error)})")
 
     def _said(self, state: State, answer: Any) -> Any:
+        from agentperm_nb.running.history import StoppedByPermission
+
         stopped = state.stopped
         if not isinstance(stopped, StoppedByPermission):
             return answer

@@ -16,7 +16,6 @@ from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text
 from agentperm_nb.running.formats import write_results
 from agentperm_nb.running.formats.reply import ProviderCall
-from agentperm_nb.running.history import StoppedByPermission
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome
 from agentperm_nb.running.recording import hidden_values, without
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     import asyncio
 
     import pandas as pd
+
+    from agentperm_nb.running.history import StoppedByPermission
 
 __all__ = ["PendingTurn", "Turn", "TurnTask"]
 

@@ -6,21 +6,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.analysis.log import Log
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.deciding import PermissionList
-from agentperm_nb.permissions.explain import Explanation
 from agentperm_nb.running.driving import Steps
 from agentperm_nb.running.driving_async import adrive
 from agentperm_nb.running.driving_blocking import drive
 from agentperm_nb.running.effects import Effect
 from agentperm_nb.running.effects import Message as DriverMessage
 from agentperm_nb.running.engine import Engine
-from agentperm_nb.running.explaining import call_of, explain_call
 from agentperm_nb.running.formats import Reply, read_reply
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message
@@ -31,6 +29,9 @@ from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.state import State
 from agentperm_nb.running.steps import TurnSteps
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
+
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.explain import Explanation
 
 __all__ = ["TurnTaking", "check_texts"]
 
@@ -155,6 +156,8 @@ class TurnTaking:
             TypeError: It is none of these, or the arguments were given twice.
             Exception: Whatever a permission raised.
         """
+        from agentperm_nb.running.explaining import call_of, explain_call
+
         return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
 
     # ------------------------------------------------------------------ how

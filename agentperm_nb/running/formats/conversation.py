@@ -31,14 +31,14 @@ _EXAMPLE = "messages = [Message.user('Tidy notes.txt')]"
 _UNKNOWN_RESULT = "no result of this call is known"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Said:
     """What the user said."""
 
     blocks: tuple[str | EncodedImage, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Spoken:
     """What the model said, and the results of its calls."""
 
@@ -89,7 +89,7 @@ def read_conversation(
     return system or None, [part.spoken() if isinstance(part, _Exchange) else part for part in said]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Answer:
     """A result of a conversation, as the formats write it."""
 

@@ -11,7 +11,7 @@ __all__ = ["EncodedImage", "encoded", "images_of", "left_out"]
 _TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EncodedImage:
     """An image, ready to be sent."""
 
