@@ -114,8 +114,14 @@ class HumanApprover:
         return f"HumanApprover({type(self.human).__name__})"
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
-        """Ask in request order; end after a refusal. A ToolError that the Human raises denies that one call."""
+        """Ask in request order; end after a refusal. A ToolError that the Human raises denies that one call.
+
+        Answers go to the desk, which knows whether they are late; those to a request that is not there are yielded.
+        """
+        at_desk = {request.id for request in requests if the_desk.is_open(request.id)}
         for request in requests:
+            if request.id in at_desk and not the_desk.is_open(request.id):
+                continue  # it has left the desk meanwhile
             prompt = request.prompt or request.question
             try:
                 if _awaits(self.human):
@@ -123,11 +129,14 @@ class HumanApprover:
                 else:
                     answer = await _asked_on_worker(self.human, request, prompt)
             except ToolError as error:
-                yield request.id, ApprovalDecision("deny", reason=str(error))
-                continue
-            _note(request, prompt, answer)
-            decision = _decision(answer)
-            yield request.id, decision
+                decision = ApprovalDecision("deny", reason=str(error))
+            else:
+                _note(request, prompt, answer)
+                decision = _decision(answer)
+            if request.id in at_desk:
+                the_desk.answer(request.id, _answer(self.human, decision))
+            else:
+                yield request.id, decision
             if decision.stop:
                 return
 
@@ -145,10 +154,8 @@ async def _asked_on_worker(human: Any, request: ApprovalRequest, prompt: str) ->
     lock, answers, gone = threading.Lock(), list[Any](), list[bool]()
 
     def hand_over() -> None:
-        name, source = who()
-        answer = Answer(_decision(answers[0]), "human", approver=name, approver_from=source, via=repr(human))
         _note(request, prompt, answers[0])
-        the_desk.answer(request.id, answer)
+        the_desk.answer(request.id, _answer(human, _decision(answers[0])))
 
     def ask() -> None:
         try:
@@ -171,6 +178,12 @@ async def _asked_on_worker(human: Any, request: ApprovalRequest, prompt: str) ->
             hand_over()
         raise
     return answers[0]
+
+
+def _answer(human: Any, decision: ApprovalDecision) -> Answer:
+    name, source = who()
+    via = f"HumanApprover({type(human).__name__})"
+    return Answer(decision, "human", approver=name, approver_from=source, via=via)
 
 
 def _note(request: ApprovalRequest, prompt: str, answer: object) -> None:

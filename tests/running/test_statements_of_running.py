@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import dataclasses
 import json
 import threading
@@ -47,7 +48,7 @@ from agentperm_nb import (
     Verdict,
     tool,
 )
-from agentperm_nb.approvals.desk import DeskChange, the_desk
+from agentperm_nb.approvals.desk import Answer, DeskChange, the_desk
 from agentperm_nb.audit.events import Event
 from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
 
@@ -474,11 +475,11 @@ def test_the_sync_form_asks_check_and_the_async_form_acheck_on_the_loop(driver: 
 
 
 @pytest.mark.states("O3", "X7")
-@both_backends
+@all_drivers
 @pytest.mark.parametrize("how", ["a Human", "a Human with ask only", "any object"])
 @pytest.mark.parametrize("answer", ["yes", "no"])
 def test_an_answer_that_comes_after_a_cancellation_is_recorded_and_runs_nothing(
-    answer: str, how: str, backend: str
+    answer: str, how: str, driver: str
 ) -> None:
     asked, go_on, store = threading.Event(), threading.Event(), Telltale()
 
@@ -509,7 +510,14 @@ def test_an_answer_that_comes_after_a_cancellation_is_recorded_and_runs_nothing(
             await anyio.to_thread.run_sync(asked.wait, _WAIT)
             group.cancel_scope.cancel()
 
-    anyio.run(main, backend=backend)
+    if driver == "sync":
+        interrupting = threading.Thread(target=lambda: (asked.wait(_WAIT), _thread.interrupt_main()))
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            agent.use_tools(state)
+        interrupting.join(_WAIT)
+    else:
+        anyio.run(main, backend=driver)
     assert [result.outcome.kind for result in state.results] == ["interrupted", "interrupted"]
     assert [entry.kind for entry in state.history if entry.kind == "human"] == []
     go_on.set()
@@ -522,6 +530,22 @@ def test_an_answer_that_comes_after_a_cancellation_is_recorded_and_runs_nothing(
     assert exchange.call_key == key
     assert counter.ran == []
     assert [result.outcome.kind for result in state.results] == ["interrupted", "interrupted"]
+
+
+@pytest.mark.states("P4")
+@all_drivers
+def test_a_human_is_not_asked_about_a_call_that_was_answered_elsewhere_meanwhile(driver: str) -> None:
+    class Colleague(FakeHuman):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            for request in agent.pending()[1:]:
+                the_desk.answer(request.id, Answer(ApprovalDecision("deny", reason="not that")))
+            return super().ask(state, prompt, returns)
+
+    counter, human = Counter(), Colleague(["yes"])
+    agent = Agent([counter.tool], permissions=[DecideByHuman()], human=human)
+    turn = run(driver, agent, [tool_call("act", n=n) for n in range(3)])
+    assert [result.verdict for result in turn.results] == ["allowed", "denied", "denied"]
+    assert human.questions == ["Run act(n=0)?"]
 
 
 @pytest.mark.states("O3")
