@@ -10,13 +10,24 @@ nothing below has to know about notebooks.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC
 from collections.abc import Callable
 from typing import Any, Literal, Self, get_args, get_origin
 
 from agentperm_nb.errors import fix_message
 
-__all__ = ["Human", "check_returns", "default_human", "describe_choices", "is_human", "parse_answer", "set_default"]
+__all__ = [
+    "Human",
+    "ask_on_worker",
+    "awaits",
+    "check_returns",
+    "default_human",
+    "describe_choices",
+    "is_human",
+    "parse_answer",
+    "set_default",
+]
 
 
 class Human(ABC):  # noqa: B024 - either of the two methods will do, so neither can be abstract
@@ -60,9 +71,7 @@ class Human(ABC):  # noqa: B024 - either of the two methods will do, so neither 
 
     async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
         """Put a question and await its answer; by default `ask` on a worker thread."""
-        import anyio.to_thread
-
-        return await anyio.to_thread.run_sync(self.ask, state, prompt, returns, abandon_on_cancel=True)
+        return await ask_on_worker(self, state, prompt, returns)
 
 
 def is_human(value: object) -> bool:
@@ -70,6 +79,54 @@ def is_human(value: object) -> bool:
     return not isinstance(value, type) and (
         callable(getattr(value, "ask", None)) or callable(getattr(value, "aask", None))
     )
+
+
+def awaits(human: Any) -> bool:
+    """Return whether a Human has an ``aask`` of its own, and not only the default one, which calls its ``ask``."""
+    aask = getattr(human, "aask", None)
+    return callable(aask) and getattr(aask, "__func__", None) is not Human.aask
+
+
+async def ask_on_worker(
+    human: Any, state: Any, prompt: str, returns: Any, late: Callable[[Any], object] | None = None
+) -> Any:
+    """Return what ``human.ask`` answers on a worker thread, which nobody can stop.
+
+    Args:
+        human: Whom to ask.
+        state: See `Human.ask`.
+        prompt: See `Human.ask`.
+        returns: See `Human.ask`.
+        late: Is given the answer that comes when nobody waits for it any more.
+
+    Raises:
+        Exception: Whatever the Human raised.
+    """
+    import anyio.to_thread
+
+    lock, answers, gone = threading.Lock(), list[Any](), list[bool]()
+
+    def ask() -> None:
+        try:
+            answer = human.ask(state, prompt, returns)
+        except StopIteration as error:  # a future cannot carry it
+            raise RuntimeError(f"{type(human).__name__} raised StopIteration") from error
+        with lock:
+            answers.append(answer)
+            is_late = bool(gone)
+        if is_late and late is not None:
+            late(answer)
+
+    try:
+        await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+    except anyio.get_cancelled_exc_class():
+        with lock:
+            gone.append(True)
+            is_late = bool(answers)
+        if is_late and late is not None:
+            late(answers[0])
+        raise
+    return answers[0]
 
 
 def check_returns(returns: Any) -> None:

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
@@ -19,7 +19,7 @@ from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.context import who
 from agentperm_nb.errors import ToolError, fix_message
-from agentperm_nb.human import Human, is_human
+from agentperm_nb.human import ask_on_worker, awaits, is_human
 from agentperm_nb.permissions.builtin import DECLINED
 
 __all__ = ["HandlerApprover", "HumanApprover", "NobodyApprover", "as_approver", "checked_handler"]
@@ -124,10 +124,11 @@ class HumanApprover:
                 continue  # it has left the desk meanwhile
             prompt = request.prompt or request.question
             try:
-                if _awaits(self.human):
+                if awaits(self.human):
                     answer = await self.human.aask(request.state, prompt, _YES_NO)
                 else:
-                    answer = await _asked_on_worker(self.human, request, prompt)
+                    late = partial(_hand_over, self.human, request, prompt)
+                    answer = await ask_on_worker(self.human, request.state, prompt, _YES_NO, late)
             except ToolError as error:
                 decision = ApprovalDecision("deny", reason=str(error))
             else:
@@ -141,43 +142,10 @@ class HumanApprover:
                 return
 
 
-def _awaits(human: Any) -> bool:
-    """Return whether a Human has an ``aask`` of its own, and not only the default one, which calls its ``ask``."""
-    aask = getattr(human, "aask", None)
-    return callable(aask) and getattr(aask, "__func__", None) is not Human.aask
-
-
-async def _asked_on_worker(human: Any, request: ApprovalRequest, prompt: str) -> Any:
-    """Ask on a worker thread; an answer that comes when nobody waits for it any more is handed over as a late one."""
-    import anyio.to_thread
-
-    lock, answers, gone = threading.Lock(), list[Any](), list[bool]()
-
-    def hand_over() -> None:
-        _note(request, prompt, answers[0])
-        the_desk.answer(request.id, _answer(human, _decision(answers[0])))
-
-    def ask() -> None:
-        try:
-            answer = human.ask(request.state, prompt, _YES_NO)
-        except StopIteration as error:  # a future cannot carry it
-            raise RuntimeError(f"{type(human).__name__} raised StopIteration") from error
-        with lock:
-            answers.append(answer)
-            late = bool(gone)
-        if late:
-            hand_over()
-
-    try:
-        await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
-    except anyio.get_cancelled_exc_class():
-        with lock:
-            gone.append(True)
-            late = bool(answers)
-        if late:
-            hand_over()
-        raise
-    return answers[0]
+def _hand_over(human: Any, request: ApprovalRequest, prompt: str, answer: object) -> None:
+    """Note an answer for which nobody waits any more."""
+    _note(request, prompt, answer)
+    the_desk.answer(request.id, _answer(human, _decision(answer)))
 
 
 def _answer(human: Any, decision: ApprovalDecision) -> Answer:

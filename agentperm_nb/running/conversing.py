@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
-from agentperm_nb.human import check_returns
+from agentperm_nb.human import ask_on_worker, awaits, check_returns
 from agentperm_nb.running.driving import loop_thread, on_loop_thread
 from agentperm_nb.running.formats import Reply
 from agentperm_nb.running.formats.spoken import why_cut
@@ -141,12 +142,11 @@ class Conversing(TurnTaking):
     async def aask_human(self, state: State, prompt: str, returns: Any = str) -> Any:
         """Do the same as `ask_human`, awaited; a Human that only blocks is asked on a worker thread. See there."""
         human = self._whom(state, prompt, returns, "aask_human")
-        if callable(getattr(human, "aask", None)):
+        if awaits(human):
             answer = await human.aask(state, prompt, returns)
         else:
-            import anyio.to_thread
-
-            answer = await anyio.to_thread.run_sync(human.ask, state, prompt, returns, abandon_on_cancel=True)
+            # An answer that comes when nobody waits for it any more is noted all the same.
+            answer = await ask_on_worker(human, state, prompt, returns, partial(state.record_exchange, prompt))
         state.record_exchange(prompt, answer)
         return answer
 

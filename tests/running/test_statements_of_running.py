@@ -631,6 +631,39 @@ def test_of_a_question_that_the_human_did_not_answer_nothing_is_kept(driver: str
     assert len(state.history) == 0
 
 
+@pytest.mark.states("X7", "Q2")
+@both_backends
+@pytest.mark.parametrize("base", [Human, object], ids=["a Human", "any object"])
+def test_an_answer_to_a_question_that_was_cancelled_is_kept(base: type, backend: str) -> None:
+    asked, go_on, kept = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(base):  # type: ignore[misc]
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            asked.set()
+            assert go_on.wait(_WAIT)
+            return "/tmp"
+
+    class Telling(State):
+        def record_exchange(self, *args: Any, **options: Any) -> None:
+            super().record_exchange(*args, **options)
+            kept.set()
+
+    state = Telling()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(Agent(human=Slow()).aask_human, state, "Which folder?")
+            await anyio.to_thread.run_sync(asked.wait, _WAIT)
+            group.cancel_scope.cancel()
+        assert len(state.history) == 0
+        go_on.set()
+        await anyio.to_thread.run_sync(kept.wait, _WAIT)
+
+    anyio.run(main, backend=backend)
+    (entry,) = state.history
+    assert (entry.kind, entry.content.question, entry.content.answer) == ("human", "Which folder?", "/tmp")
+
+
 # ---------------------------------------------------------------------- S: data
 
 
