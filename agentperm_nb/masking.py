@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from agentperm_nb.render import MASK
 
-__all__ = ["is_plain_name", "is_secret_name", "mask_text"]
+__all__ = ["is_harmless", "is_plain_name", "is_secret_name", "mask_text"]
 
 _WORDS = {
     "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "pw", "pin", "secret", "secrets", "token",
@@ -186,6 +186,13 @@ _IN_NAMES = (
     "azure", "sig",
 )  # fmt: skip
 _NO_SEPARATORS = str.maketrans("", "", "_.-")
+
+
+def is_harmless(text: str) -> bool:
+    """Return whether a text is known at once to hold no secret; of one that may be JSON it is never known."""
+    if _HARMLESS_TEXT.fullmatch(text):
+        return True
+    return text in _clean and "{" not in text and "[" not in text
 
 
 def mask_text(text: str, *, secret: Iterable[str] = ()) -> str:

@@ -49,9 +49,10 @@ class Redactor:
     """
 
     def __init__(self, rules: Iterable[Callable[[str], str]] = ()) -> None:
-        from agentperm_nb.masking import is_plain_name, is_secret_name, mask_text
+        from agentperm_nb.masking import is_harmless, is_plain_name, is_secret_name, mask_text
 
-        self._is_plain_name, self._is_secret_name, self._mask_text = is_plain_name, is_secret_name, mask_text
+        self._is_plain_name, self._is_secret_name = is_plain_name, is_secret_name
+        self._is_harmless, self._mask_text = is_harmless, mask_text
         self._rules = _checked_rules(rules)
 
     def is_secret_name(self, name: str) -> bool:
@@ -88,7 +89,21 @@ class Redactor:
             value: Anything; what is not JSON becomes its masked ``repr``.
             secret: Names whose values are masked whole, at any depth.
         """
+        if type(value) is FrozenDict and not secret and self._nothing_to_hide(value):
+            return value
         return self._value(value, frozenset(secret) if secret else _NOTHING, 0)
+
+    def _nothing_to_hide(self, args: FrozenDict) -> bool:
+        """Return whether it is seen at once that flat arguments hold no secret, as most do."""
+        if self._rules:
+            return False
+        for name, value in args.items():
+            if type(name) is not str or not self._is_plain_name(name):
+                return False
+            kind = type(value)
+            if not (self._is_harmless(value) if kind is str else kind is int or kind is bool or value is None):
+                return False
+        return True
 
     def call(self, call: _Call, secret: Iterable[str] = ()) -> str:
         """Return a call as text, ``name(key=value, …)``, with secrets masked."""

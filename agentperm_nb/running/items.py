@@ -25,54 +25,51 @@ __all__ = ["CallItem"]
 class CallItem:
     """What the engine knows of one call of the turn in hand."""
 
-    __slots__ = (
-        "_hidden",
-        "answer",
-        "args_json",
-        "asked",
-        "call",
-        "call_key",
-        "decided_by",
-        "decided_digest",
-        "decided_kind",
-        "digest",
-        "edited",
-        "error",
-        "finished_before",
-        "hints",
-        "masked",
-        "may_run",
-        "parked",
-        "passed",
-        "position",
-        "problem",
-        "reason",
-        "request",
-        "request_permission",
-        "result",
-        "rule",
-        "shown_args",
-        "started",
-        "tool",
-    )
-
+    # Most of these stay as they are for most calls, so they are set on the class, and on the item when they change.
     call: ToolCall
     call_key: str
     position: int
     tool: Tool | None
-    digest: str
-    args_json: str
+    shown_args: Mapping[str, Any]
+    """The arguments, masked; frozen, since views, requests and the log share them."""
+    args_json: str = ""
+    """`shown_args` as JSON."""
+    digest: str = ""
+    problem: str | None
+    """What is wrong with the call itself, or None."""
     masked: bool
+    """Whether anything of `shown_args` is masked."""
+    hints: Hints | None
+    edited: ToolCall | None = None
+    """The call with the arguments that a person put in place of the model's."""
+    decided_digest: str = ""
+    """Digest of the call that was decided about: the edited one, where it was edited."""
+    request: ApprovalRequest | None = None
+    request_permission: Permission | None = None
+    answer: Answer | None = None
+    asked: bool = False
+    """Whether a person, or who stands in for one, was asked and allowed it."""
+    parked: tuple[Generator[Check, Verdict | None, Decision], Check] | None = None
+    passed: tuple[Permission, ...] = ()
+    """Permissions that could have asked a person and had no opinion."""
+    may_run: bool = False
+    started: bool = False
+    decided_by: str | None = None
+    decided_kind: str = ""
+    rule: str = ""
+    """Name of the permission that sent the call to a person."""
+    reason: str = ""
+    error: BaseException | None = None
+    finished_before: int = 0
+    """How many calls of the agent had finished when this one was decided."""
+    result: CallResult | None = None
+    _hidden: tuple[ToolCall | None, tuple[str, ...]] | None = None
 
     def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
         self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
-        # Frozen: views, requests and the log share it.
         shown = redactor.value(call.args, secret=tool.secret if tool is not None else ())
-        self.shown_args: Mapping[str, Any] = shown if shown is call.args else freeze(shown)
+        self.shown_args = shown if shown is call.args else freeze(shown)
         self.problem = call.invalid
-        """What is wrong with the call itself, or None."""
-        self.digest = self.args_json = ""
-        """`args_json` is `shown_args` as JSON."""
         try:
             text = canonical_json(call.args)
             self.digest = digest_of(call.name, text)
@@ -81,31 +78,7 @@ class CallItem:
         except (TypeError, ValueError, RecursionError) as error:
             self.masked, self.args_json = False, _readable_json(self.shown_args)
             self.problem = self.problem or f"the arguments are not JSON: {error}"
-        self.hints: Hints | None = _hints(tool, call)
-        self._hidden: tuple[ToolCall | None, tuple[str, ...]] | None = None
-        self.edited: ToolCall | None = None
-        """The call with the arguments that a person put in place of the model's."""
-        self.decided_digest: str = ""
-        """Digest of the call that was decided about: the edited one, where it was edited."""
-        self.request: ApprovalRequest | None = None
-        self.request_permission: Permission | None = None
-        self.answer: Answer | None = None
-        self.asked: bool = False
-        """Whether a person, or who stands in for one, was asked and allowed it."""
-        self.parked: tuple[Generator[Check, Verdict | None, Decision], Check] | None = None
-        self.passed: list[Permission] = []
-        """Permissions that could have asked a person and had no opinion."""
-        self.may_run: bool = False
-        self.started: bool = False
-        self.decided_by: str | None = None
-        self.decided_kind: str = ""
-        self.rule: str = ""
-        """Name of the permission that sent the call to a person."""
-        self.reason: str = ""
-        self.error: BaseException | None = None
-        self.finished_before: int = 0
-        """How many calls of the agent had finished when this one was decided."""
-        self.result: CallResult | None = None
+        self.hints = _hints(tool, call)
 
     @property
     def may_hide(self) -> bool:

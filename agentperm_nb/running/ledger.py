@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -161,31 +160,34 @@ class Ledger:
 
     def deny(self, item: CallItem, verdict: Denied) -> None:
         """Refuse a call; with ``stop``, end the turn."""
-        with self.state.lock:  # one step: nothing gets in between a denial and the stop
-            self._deny(item, verdict)
+        self._deny(item, verdict)
         self.report()
 
     def _deny(self, item: CallItem, verdict: Denied) -> None:
-        item.may_run = False
-        item.reason = verdict.reason
+        item.may_run, item.reason = False, verdict.reason
         self.recorder.decided(item, "denied", reason=verdict.reason, stop=verdict.stop)
-        stop, others = None, list[CallItem]()
         if verdict.stop:
-            from agentperm_nb.running.history import StoppedByPermission
+            self._deny_and_stop(item)
+        else:
+            self.close(item, ToolOutcomeKind.DENIED, verdict.reason, "denied", error=item.error)
 
-            stop = self.stopped = StoppedByPermission(item.call, item.decided_by or "")
-            others = [other for other in self.items if other.result is None and not other.started and other is not item]
+    def _deny_and_stop(self, item: CallItem) -> None:
+        from agentperm_nb.running.history import StoppedByPermission
+
+        stop = self.stopped = StoppedByPermission(item.call, item.decided_by or "")
+        others = [other for other in self.items if other.result is None and not other.started and other is not item]
         last = others[-1] if others else item
-        self.close(
-            item,
-            ToolOutcomeKind.DENIED,
-            verdict.reason,
-            "denied",
-            error=item.error,
-            stop=stop if last is item else None,
-        )
-        for other in others:
-            self._cancel(other, STOPPED, by=item, stop=stop if last is other else None)
+        with self.state.lock:  # one step: nothing gets in between a denial and the stop
+            self.close(
+                item,
+                ToolOutcomeKind.DENIED,
+                item.reason,
+                "denied",
+                error=item.error,
+                stop=stop if last is item else None,
+            )
+            for other in others:
+                self._cancel(other, STOPPED, by=item, stop=stop if last is other else None)
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""
@@ -270,21 +272,24 @@ class Ledger:
         late: bool = False,
     ) -> CallResult:
         """Return what became of a call."""
+        decided_by = item.decided_by
         return CallResult.made(
-            call=item.call,
-            call_key=item.call_key,
-            outcome=outcome_of(kind, item.decided_by) if error is None else ToolOutcome(kind, error, item.decided_by),
-            content=content,
-            verdict=verdict,
-            decided_kind=item.decided_kind,
-            answered_by=item.answer.answered_by if item.answer is not None else None,
-            reason=item.reason,
-            args_run=item.edited.args if item.edited is not None else None,
-            value=value,
-            images=images,
-            late=late,
-            turn=self.turn,
-            at=datetime.now(UTC),
+            {
+                "call": item.call,
+                "call_key": item.call_key,
+                "outcome": outcome_of(kind, decided_by) if error is None else ToolOutcome(kind, error, decided_by),
+                "content": content,
+                "verdict": verdict,
+                "decided_kind": item.decided_kind,
+                "answered_by": item.answer.answered_by if item.answer is not None else None,
+                "reason": item.reason,
+                "args_run": item.edited.args if item.edited is not None else None,
+                "value": value,
+                "images": images,
+                "late": late,
+                "turn": self.turn,
+                "at": self.recorder.latest,
+            }
         )
 
     def undecided(self, item: CallItem, error: Exception) -> None:

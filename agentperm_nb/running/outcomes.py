@@ -87,7 +87,7 @@ class CallResult:
     """When it ended, in UTC."""
 
     @classmethod
-    def made(cls, **fields: Any) -> CallResult:
+    def made(cls, fields: dict[str, Any]) -> CallResult:
         """Return a result with these fields, all of them given: several times as fast as the constructor."""
         result = object.__new__(cls)
         result.__dict__.update(fields)

@@ -38,6 +38,10 @@ class Recorder:
         self._same = (context.run_id, context.session_id, _host(), context.agent_path, context.user_id, policy_id)
         """What every event of the turn has, in the order of an event's fields."""
         self._held: list[Event] = []
+        self.latest: datetime = datetime.now(UTC)
+        """Time of the latest event."""
+        self._reason: str = ""
+        self._reason_masked: str | None = None
 
     def hold(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
         """Make an event that is written with the next `write`."""
@@ -56,11 +60,13 @@ class Recorder:
             event.approver, event.approver_from = answer.approver, answer.approver_from
         return event
 
-    def _of_call(self, kind: EventKind, item: CallItem, data: dict[str, Any]) -> Event:
+    def _of_call(self, kind: EventKind, item: CallItem, data: dict[str, Any], now: datetime | None = None) -> Event:
         if item.may_hide:
             data = without(data, item.hidden)
+        if now is None:
+            self.latest = now = datetime.now(UTC)
         return Event(
-            kind, datetime.now(UTC), *self._same, item.call_key, self._turn, item.position, item.call.id, item.digest,
+            kind, now, *self._same, item.call_key, self._turn, item.position, item.call.id, item.digest,
             None, None, data,
         )  # fmt: skip
 
@@ -75,8 +81,8 @@ class Recorder:
         self.hold(kind, item, answer, **data)
         self.write()
 
-    def requested(self, item: CallItem) -> None:
-        """Hold the event of a call that the model wants."""
+    def requested(self, item: CallItem, now: datetime) -> None:
+        """Hold the event of a call that the model wants; all calls of a turn come at the same time."""
         hints = item.hints
         self._held.append(
             self._of_call(
@@ -93,6 +99,7 @@ class Recorder:
                     "open_world": hints.open_world if hints else None,
                     "hints_from": hints.source if hints and hints.said else None,
                 },
+                now,
             )
         )
 
@@ -106,12 +113,18 @@ class Recorder:
                     "verdict": verdict,
                     "decided_by": item.decided_by,
                     "decided_kind": item.decided_kind,
-                    "reason": (self.text(reason) or None) if reason else None,
+                    "reason": self._masked_reason(reason) if reason else None,
                     "stop": stop,
                     "error": None if item.error is None else self.error(item.error),
                 },
             )
         )
+
+    def _masked_reason(self, reason: str) -> str | None:
+        """Return a reason, masked; a rule gives the same one for many calls."""
+        if reason is not self._reason:
+            self._reason, self._reason_masked = reason, self.text(reason) or None
+        return self._reason_masked
 
     def answered(self, item: CallItem, answer: Answer) -> None:
         """Hold the event of an answer, and of the edit that came with it."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Generator
+from datetime import UTC, datetime
 from typing import Any
 
 from agentperm_nb.errors import ToolError, ToolInputError, warn_user
@@ -70,8 +71,9 @@ class TurnSteps(Ledger):
     def give_up(self, error: BaseException) -> None:
         """Close a turn that never began: what was asked for is recorded, and nothing runs."""
         self._begin()
+        now = datetime.now(UTC)
         for item in self.items:
-            self.recorder.requested(item)
+            self.recorder.requested(item, now)
         self._abandon(error)
 
     def _begin(self) -> None:
@@ -81,8 +83,9 @@ class TurnSteps(Ledger):
     # ------------------------------------------------------------------ deciding
 
     def _apply_rules(self) -> Generator[Effect, Any, None]:
+        now = datetime.now(UTC)
         for item in self.items:
-            self.recorder.requested(item)
+            self.recorder.requested(item, now)
             problem = item.problem
             if problem is None and item.tool is None:
                 available = ", ".join(self.engine.tools) or "(none)"
@@ -124,7 +127,7 @@ class TurnSteps(Ledger):
                 result = yield from self.performed(generator, result)
                 item.asked = isinstance(result, Decision) and result.permission is asking
                 if not item.asked:
-                    item.passed.append(asking)
+                    item.passed = (*item.passed, asking)
                 result = yield from self.until_a_person(generator, result)
             self._apply(item, result)
             self.state.link(self.engine.whom())  # again, after the human of whoever wrote the permission
