@@ -552,7 +552,7 @@ def test_an_async_client_in_a_sync_run_is_refused_before_anything_happens(api: A
             gc.collect()
         assert [str(warning.message) for warning in caught] == []
     assert str(error.value).splitlines() == [
-        f"the model {api.model.__name__} answers only asynchronously",
+        f"the model {agent.model!r} answers only asynchronously",
         "Fix: await the async form, or give it a sync client",
         "Example:",
         "    answer = await agent.arun('Tidy notes.txt')",
