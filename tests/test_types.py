@@ -18,8 +18,15 @@ EXAMPLES = REPOSITORY / "tests" / "typing_examples.py"
 NOT_YET: set[str] = set()
 """Modules and packages with names whose type a checker has to guess. One that has none is to be taken off."""
 
-FOREIGN = {"agentperm_nb.notebook.panel.ApprovalPanel"}
-"""Classes whose base class is another package's, which says nothing of its types (ipywidgets)."""
+FOREIGN = {
+    "agentperm_nb.notebook.panel.ApprovalPanel",
+    "agentperm_nb.notebook.waits.QuestionWait",
+    "agentperm_nb.notebook.waits.RequestsWait",
+    "agentperm_nb.notebook.waits.Wait",
+    "agentperm_nb.notebook.waits.Wait.__init__",
+    "agentperm_nb.notebook.waits.Wait.panel",
+}
+"""A class whose base class is another package's, which says nothing of its types (ipywidgets), and what holds it."""
 
 pytestmark = pytest.mark.timeout(180)
 

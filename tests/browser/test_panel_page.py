@@ -331,8 +331,8 @@ def test_a_panel_that_does_not_show_itself_becomes_a_text_prompt(open_notebook, 
 
 
 _LATE = """
-from agentperm_nb.notebook import human
-human._PATIENCE = 60.0  # for a page that takes long on a busy machine
+from agentperm_nb.notebook import waits
+waits._PATIENCE = 60.0  # for a page that takes long on a busy machine
 from agentperm_nb.notebook.panel import ApprovalPanel
 hello = 'model.send({ type: "hello" });'
 assert hello in ApprovalPanel._esm

@@ -16,8 +16,8 @@ from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.requests import Approver, BlockingApprover
 from agentperm_nb.errors import DeliveryError, NoHumanError
-from agentperm_nb.notebook import human as human_module
 from agentperm_nb.notebook import kernel
+from agentperm_nb.notebook import waits as waits_module
 from agentperm_nb.notebook.human import NotebookHuman
 from agentperm_nb.notebook.kernel import FrontEnd
 
@@ -82,7 +82,7 @@ def notebook(monkeypatch):
     fake = FakeNotebook()
     monkeypatch.setattr(kernel, "front_end", lambda: fake.front)
     monkeypatch.setattr(kernel.Delivery, "for_this_kernel", fake.for_this_kernel)
-    monkeypatch.setattr(human_module, "_display", fake.display)
+    monkeypatch.setattr(waits_module, "display", fake.display)
     return fake
 
 
@@ -110,13 +110,13 @@ def typed(monkeypatch):
 def waits(monkeypatch):
     """Everything that waited, as the module's own objects."""
     made: list[Any] = []
-    original = human_module._Wait.__init__
+    original = waits_module.Wait.__init__
 
     def init(self, *args):
         original(self, *args)
         made.append(self)
 
-    monkeypatch.setattr(human_module._Wait, "__init__", init)
+    monkeypatch.setattr(waits_module.Wait, "__init__", init)
     return made
 
 
@@ -298,7 +298,7 @@ def test_a_panel_that_does_not_greet_is_said_to_be_missing_once_and_a_late_one_t
     request = make_request()
     open_requests(request)
     now = [100.0]
-    monkeypatch.setattr(human_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(waits_module.time, "monotonic", lambda: now[0])
     with NotebookHuman().attend([request]) as serve:
         serve(0.1)
         assert notebook.side_texts == []
@@ -401,7 +401,7 @@ def test_a_panel_that_is_taken_away_is_shown_again_and_at_last_put_as_text(noteb
     changes = open_requests(request)
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    times = human_module._SHOW_AGAIN
+    times = waits_module._SHOW_AGAIN
     with NotebookHuman().attend([request]) as serve:
         panel = waits[0].panel
         for shown in range(1, times + 2):
@@ -446,7 +446,7 @@ def test_a_panel_that_another_page_shows_is_not_shown_again(notebook, monkeypatc
     [
         (FrontEnd(True, True, ""), "you, in the panel under the cell"),
         (FrontEnd(True, False, "Nobody can answer: the client says no."), "nobody: the client says no."),
-        (FrontEnd(False, False, "No kernel."), f"nobody: No kernel. {human_module._REMEDY}"),
+        (FrontEnd(False, False, "No kernel."), f"nobody: No kernel. {waits_module._REMEDY}"),
     ],
     ids=["a page", "an unattended run", "no kernel"],
 )
