@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self, cast
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id
+from agentperm_nb.errors import fix_message
 from agentperm_nb.human import Human, parse_answer
-from agentperm_nb.permissions.kinds import DecidePermission, Permission
+from agentperm_nb.permissions.builtin import DecideByHuman
+from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.verdicts import Verdict
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import ToolSpec
@@ -107,17 +109,29 @@ class ScriptedModel:
         return reply(messages, tools) if callable(reply) else reply
 
 
-class Recording(DecidePermission):
+class Recording(Permission):
     """Passes a call on to another permission and keeps what it was asked and what it said.
+
+    It is of the same kind as that permission, so a list with it decides as a list with the permission itself.
 
     Args:
         permission: The permission that decides.
+
+    Raises:
+        TypeError: It is not a permission.
     """
 
-    blocking = False
+    def __new__(cls, permission: Permission) -> Self:
+        """Make one of the permission's kind."""
+        made = next((made for kind, made in _RECORDING.items() if isinstance(permission, kind)), None)
+        if made is None:
+            problem = f"Recording takes a permission (got: {permission!r})"
+            raise TypeError(fix_message(problem, "give one", "rule = Recording(DenyByName(['delete_*']))"))
+        return cast("Self", Permission.__new__(made))
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
+        self.blocking: bool = permission.blocking
         self.calls: list[ToolCall] = []
         """The calls it was asked about, in order."""
         self.verdicts: list[Verdict | None] = []
@@ -126,9 +140,46 @@ class Recording(DecidePermission):
     def __repr__(self) -> str:
         return f"Recording({self.permission!r})"
 
+    @property
+    def human(self) -> Any:
+        """Whom the permission asks, where it has a human of its own."""
+        return getattr(self.permission, "human", None)
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the other permission."""
-        verdict = self.permission.check(state, call, tool)
+        ask = self._as_ask(call, tool)
+        return self._kept(call, self.permission.check(state, call, tool) if ask is None else ask)
+
+    async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask the other permission, awaited."""
+        ask = self._as_ask(call, tool)
+        return self._kept(call, await self.permission.acheck(state, call, tool) if ask is None else ask)
+
+    def _as_ask(self, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Return what a DecideByHuman says in an agent, where the question is put with the others of the turn."""
+        asked = self.permission
+        return asked.as_ask(call, tool) if isinstance(asked, DecideByHuman) and not asked.asks_by_itself else None
+
+    def _kept(self, call: ToolCall, verdict: Verdict | None) -> Verdict | None:
         self.calls.append(call)
         self.verdicts.append(verdict)
         return verdict
+
+
+class _RecordingDeny(Recording, DenyPermission):
+    pass
+
+
+class _RecordingAllow(Recording, AllowPermission):
+    pass
+
+
+class _RecordingDecide(Recording, DecidePermission):
+    pass
+
+
+_RECORDING: dict[type[Permission], type[Permission]] = {
+    DenyPermission: _RecordingDeny,
+    AllowPermission: _RecordingAllow,
+    DecidePermission: _RecordingDecide,
+}

@@ -9,7 +9,18 @@ import anyio
 import pytest
 from turns import DRIVERS, Counter, run
 
-from agentperm_nb import Agent, AllowByName, AllowByReadOnly, DecideByHuman, Message, ToolCall
+from agentperm_nb import (
+    Agent,
+    AllowByName,
+    AllowByReadOnly,
+    DecideByHuman,
+    Denied,
+    DenyByName,
+    DenyPermission,
+    Message,
+    Tool,
+    ToolCall,
+)
 from agentperm_nb.human import is_human
 from agentperm_nb.testing import FakeHuman, Recording, ScriptedModel, tool_call
 
@@ -103,3 +114,31 @@ def test_a_recording_passes_calls_on_and_keeps_what_was_said(driver: str) -> Non
     assert recording.calls == [call]
     assert [repr(verdict) for verdict in recording.verdicts] == ["Allowed()"]
     assert repr(recording) == "Recording(AllowByReadOnly())"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_recorded_permission_decides_as_the_permission_itself(driver: str) -> None:
+    """A deny stays first, an async one is awaited, and a person is asked with the others."""
+
+    class OnlyAsync(DenyPermission):
+        async def acheck(self, state: Any, call: ToolCall, tool: Any) -> Denied | None:
+            return Denied("not that") if call.name == "b" else None
+
+    human = FakeHuman(["yes"])
+    rules: list[Any] = [AllowByName(["a"]), DenyByName(["a"], reason="never"), DecideByHuman()]
+    rules += [OnlyAsync()] if driver != "sync" else []
+    recorded = [Recording(rule) for rule in rules]
+    assert [isinstance(rule, Recording) for rule in recorded] == [True] * len(rules)
+    tools = [Tool(name, function=lambda: "ran") for name in ("a", "b", "c")]
+    agent = Agent(tools, permissions=recorded, human=human)
+    turn = run(driver, agent, [tool_call("a"), tool_call("c")])
+    assert [result.content for result in turn.results] == ["never", "ran"]
+    assert human.questions == ["Run c()?"]
+    assert [call.name for call in recorded[1].calls][:2] == ["a", "c"]
+    if driver != "sync":
+        assert run(driver, agent, [tool_call("b")]).results[0].content == "not that"
+
+
+def test_recording_takes_a_permission() -> None:
+    with pytest.raises(TypeError, match=r"Recording takes a permission[\s\S]*Fix: give one"):
+        Recording("DenyByName")  # type: ignore[arg-type]

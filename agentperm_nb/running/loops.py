@@ -95,13 +95,24 @@ class Loop:
         if self.is_async:
             return self._awaited(agent, state)
         for _ in self._turns(state):
-            self.body(agent, state)
+            self._check(self.body(agent, state))
         return state.answer
 
     async def _awaited(self, agent: Agent, state: State) -> Any:
         for _ in self._turns(state):
-            await self.body(agent, state)
+            self._check(await self.body(agent, state))
         return state.answer
+
+    def _check(self, returned: object) -> None:
+        """Refuse a body that returns something: nobody would look at it, and what is not awaited never runs."""
+        if returned is None:
+            return
+        close = getattr(returned, "close", None)
+        if (inspect.iscoroutine(returned) or inspect.isgenerator(returned)) and callable(close):
+            close()
+        problem = f"the body of {self!r} returned {_shown(returned)}, and a turn returns nothing"
+        fix = "call state.finish(answer) to give the answer; await what is async, in an async def; leave out yield"
+        raise TypeError(fix_message(problem, fix, _EXAMPLE))
 
     def _turns(self, state: State) -> Iterator[int]:
         from agentperm_nb.running.history import StoppedByFinish, StoppedByLimit, StoppedByPermission, StoppedByUntil
@@ -154,7 +165,8 @@ def loop(
 @loop
 def default_loop(agent: Agent, state: State) -> None:
     """Ask the model and run the tools it wants, until it hands the turn back."""
-    agent.think(state)
+    if not state.pending_calls:  # of a state that was given with calls to decide
+        agent.think(state)
     if state.pending_calls:
         agent.use_tools(state)
 
@@ -162,6 +174,13 @@ def default_loop(agent: Agent, state: State) -> None:
 @loop
 async def adefault_loop(agent: Agent, state: State) -> None:
     """Do the same as `default_loop`, awaited."""
-    await agent.athink(state)
+    if not state.pending_calls:
+        await agent.athink(state)
     if state.pending_calls:
         await agent.ause_tools(state)
+
+
+def _shown(returned: object) -> str:
+    if inspect.iscoroutine(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return f"a {type(returned).__name__}"
+    return f"something ({type(returned).__name__})"

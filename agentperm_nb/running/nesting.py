@@ -20,10 +20,12 @@ from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.running.engine import AUTO, Engine
 
 __all__ = [
+    "MOST_LEVELS",
     "Level",
     "answers_only_async",
     "asks_for",
     "check_before_run",
+    "check_depth",
     "check_human",
     "check_one_human",
     "effective",
@@ -44,6 +46,23 @@ class Level:
 
 levels_above: ContextVar[tuple[Level, ...]] = ContextVar("agentperm_nb_levels", default=())
 """The runs whose tool calls the calling code works for, outermost first."""
+
+
+MOST_LEVELS = 100
+"""How many runs may be below each other: more are agents that call themselves without an end."""
+
+
+def check_depth(above: tuple[Level, ...]) -> None:
+    """Raise RecursionError when runs are nested too deeply."""
+    if len(above) >= MOST_LEVELS:
+        path = " > ".join((*above[-1].agent_path[:2], "…", above[-1].agent_path[-1]))
+        raise RecursionError(
+            fix_message(
+                f"{MOST_LEVELS} agents are at work below each other ({path})",
+                "give the agent a tool list without itself, or end the chain",
+                "Agent(tools=[read_file], name='reader', model=model)",
+            )
+        )
 
 
 def effective(own: PermissionList, *, given: bool, above: tuple[Level, ...]) -> PermissionList:
@@ -123,7 +142,9 @@ def check_before_run(permissions: PermissionList, engine: Engine, above: tuple[L
     Raises:
         NoHumanError: A permission asks the agent's human, and there is nobody on purpose.
         TypeError: In a sync run: a permission, or the human that it asks, works only asynchronously.
+        RecursionError: See `check_depth`.
     """
+    check_depth(above)
     for permission, name in permissions.order:
         if blocking and is_async_only(permission):
             problem = f"{name} in permissions= checks calls only asynchronously"

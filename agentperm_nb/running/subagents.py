@@ -80,11 +80,15 @@ class AgentTool(Tool):
         return ToolError(f"({self.name} failed: {describe_error(error)})")
 
     def _said(self, state: State, answer: Any) -> Any:
-        from agentperm_nb.running.history import StoppedByPermission
+        from agentperm_nb.running.history import StoppedByLimit, StoppedByPermission
 
         stopped = state.stopped
-        if not isinstance(stopped, StoppedByPermission):
+        if isinstance(stopped, StoppedByPermission):
+            reason = next((result.reason for result in reversed(state.results) if result.call is stopped.call), "")
+            said = f"({self.name} was stopped by the user: {reason})"
+        elif isinstance(stopped, StoppedByLimit):
+            turns = "1 turn" if stopped.turns == 1 else f"{stopped.turns} turns"
+            said = f"({self.name} stopped after {turns} before finishing)"
+        else:
             return answer
-        reason = next((result.reason for result in reversed(state.results) if result.call is stopped.call), "")
-        said = f"({self.name} was stopped by the user: {reason})"
         return said if answer is None else f"{result_form(answer).text}\n{said}"

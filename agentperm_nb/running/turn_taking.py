@@ -23,7 +23,7 @@ from agentperm_nb.running.formats import Reply, read_reply
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import as_message
-from agentperm_nb.running.nesting import Level, check_human, effective, levels_above
+from agentperm_nb.running.nesting import Level, check_depth, check_human, effective, levels_above
 from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.running.state import State
@@ -263,6 +263,7 @@ class TurnTaking:
         engine = self._engine
         context = self._context(user, session, metadata, state)
         permissions = self._effective()
+        check_depth(levels_above.get())
         check_human(permissions, engine, levels_above.get())
         made: list[tuple[Reply, TurnSteps]] = []
 

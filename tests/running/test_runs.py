@@ -837,3 +837,31 @@ def test_a_tool_error_of_a_permission_denies_its_call_and_the_run_goes_on(driver
     (result,) = state.results
     assert (result.content, result.error, result.decided_by) == ("the rules are not loaded", problem, "Unloaded()")
     assert model.requests[-1][0][-1].results[0].is_error
+
+
+@both_drivers
+def test_a_state_with_calls_to_decide_is_run_from_there(driver: str) -> None:
+    agent, counter, model = agent_of("Done.")
+    state = State([Message.user("Hi")], pending_calls=[tool_call("act", n=1)])
+    assert run(driver, agent, state) == "Done."
+    assert counter.ran == [{"n": 1}]
+    assert [message.role for message in model.requests[0][0]] == ["user", "assistant", "user"]
+
+
+def test_a_loop_body_that_returns_something_is_an_error() -> None:
+    def returns(agent: Agent, state: State) -> Any:
+        return agent.athink(state)
+
+    def yields(agent: Agent, state: State) -> Any:
+        yield agent.think(state)
+
+    async def answers(agent: Agent, state: State) -> Any:
+        return "Done."
+
+    for body, told in ((returns, "a coroutine"), (yields, "a generator"), (answers, r"something \(str\)")):
+        agent, counter, _ = agent_of("never", loop=loop(body))
+        with pytest.raises(
+            TypeError, match=rf"returned {told}, and a turn returns nothing[\s\S]*state.finish\(answer\)"
+        ):
+            run("asyncio" if body is answers else "sync", agent, "Hi")
+        assert counter.ran == []

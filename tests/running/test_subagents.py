@@ -412,3 +412,38 @@ def test_a_deny_with_a_stop_from_above_stops_the_run_inside(driver: str) -> None
     assert run(driver, agent, "Go") == "All done."
     assert inner_result(agent) == "(helper was stopped by the user: Not that.)"
     assert counter.ran == []
+
+
+@both_drivers
+def test_a_subagent_at_its_turn_limit_says_that_it_has_not_finished(driver: str) -> None:
+    counter = Counter()
+    sub = helper(counter, *[tool_call("act", n=n) for n in range(5)], permissions=[AllowByDefault()], turn_limit=2)
+    agent = above(sub)
+    run(driver, agent, "Go")
+    assert inner_result(agent) == "(helper stopped after 2 turns before finishing)"
+    assert len(counter.ran) == 2
+
+
+@both_drivers
+def test_agents_that_call_themselves_without_an_end_are_stopped(driver: str) -> None:
+    depth: list[int] = []
+
+    def again(messages: Any, tools: Any) -> Any:
+        if messages[-1].results:
+            return messages[-1].results[0].content
+        depth.append(1)
+        return tool_call("dig", prompt="deeper")
+
+    agents: list[Agent] = []
+
+    async def dig(prompt: str) -> Any:
+        return await agents[0].arun(prompt)
+
+    async def model(messages: Any, tools: Any) -> Any:
+        return again(messages, tools)
+
+    agents.append(Agent(tools=[dig], name="digger", model=model, permissions=[AllowByDefault()]))
+    backend = "asyncio" if driver == "sync" else driver
+    answer = run(backend, agents[0], "Dig")
+    assert "100 agents are at work below each other (digger > digger > … > digger)" in answer
+    assert len(depth) == 100
