@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
 _SLOW = ("browser", "law")
+
+
+def pytest_configure() -> None:
+    """Let an interrupt interrupt, as in a terminal: what is started in the background is often told to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
