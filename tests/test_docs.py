@@ -26,6 +26,7 @@ PAGES = [
     "docs/how-a-call-is-decided.md",
     "docs/running-a-task.md",
     "docs/subagents.md",
+    "docs/tools.md",
     "docs/write-a-permission.md",
 ]
 """The pages whose blocks stand on their own."""
