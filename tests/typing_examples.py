@@ -169,12 +169,14 @@ async def loop() -> None:
     assert_type(pending, PendingTurn)
     turn = await pending
     assert_type(turn, Turn)
+    assert_type(await asyncio.create_task(agent.ause_tools([])), Turn)
     task = agent.start([tool_call("read_file", path="a.txt")])
     assert_type(task, TurnTask)
     assert_type(await task, Turn)
     assert_type(task.turn, Turn)
 
 
+assert_type(asyncio.run(agent.ause_tools([])), Turn)
 turn = agent.use_tools([ToolCall("read_file", {"path": "a.txt"}, id="call_1")])
 assert_type(turn, Turn)
 assert_type(turn.calls, tuple[ToolCall, ...])

@@ -6,8 +6,11 @@ nothing has run, and it says so. `TurnTask` is what ``agent.start(...)`` returns
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+import inspect
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentperm_nb.audit.projection import Row
 from agentperm_nb.calls import ToolCall
@@ -31,6 +34,7 @@ __all__ = ["PendingTurn", "Turn", "TurnTask"]
 _FIELDS = {"number", "run", "results", "stopped", "unchecked", "format"}
 _COLUMNS = ("call", "verdict", "decided by", "answered by", "reason", "result")
 _IN_TEXT, _IN_HTML, _LOOKED_AT = 60, 300, 4_000  # characters
+_SHOWN_AT_END = 30  # calls at either end that are shown of a long turn
 
 
 class Turn:
@@ -128,35 +132,43 @@ class Turn:
         return " · ".join(parts)
 
     def _table(self, limit: int) -> tuple[list[str], list[list[str]]]:
-        """Return the columns and rows; a column in which nobody was asked, or gave a reason, is left out."""
-        rows = [
-            (
-                shorten(self._redactor.call(result.call, self._secrets.get(result.call.name, frozenset())), limit),
-                result.verdict + (" (edited)" if result.args_run is not None else ""),
-                result.decided_by or ("UNCHECKED" if result.decided_kind == "unchecked" else ""),
-                result.answered_by or "",
-                self._shown(result, result.reason, limit),
-                self._shown(result, result.content, limit) if result.verdict == "allowed" else "not run",
-            )
-            for result in self.results
-        ]
-        rows += [
-            (
-                shorten(self._redactor.call(call), limit),
-                "not decided here" if call.approval_id is None else "approved before",
-                "",
-                "",
-                "",
-                "ran at the provider" + (", failed" if call.failed else ""),
-            )
-            for call in self.provider_calls
-        ]
+        """Return the columns and rows; a column in which nobody was asked, or gave a reason, is left out.
+
+        Of many calls the first and the last are shown; the others are not even masked, which takes longest.
+        """
+        entries: tuple[CallResult | ProviderCall, ...] = (*self.results, *self.provider_calls)
+        left_out = max(len(entries) - 2 * _SHOWN_AT_END, 0)
+        ends = (entries[:_SHOWN_AT_END], entries[_SHOWN_AT_END + left_out :])
+        first, last = ([self._row(entry, limit) for entry in end] for end in ends)
         kept = [
             index
             for index, name in enumerate(_COLUMNS)
-            if name not in ("answered by", "reason") or any(row[index] for row in rows)
+            if name not in ("answered by", "reason") or any(row[index] for row in (*first, *last))
         ]
-        return [_COLUMNS[index] for index in kept], [[row[index] for index in kept] for row in rows]
+        rows = [[row[index] for index in kept] for row in (*first, *last)]
+        if left_out:
+            more = f"… {left_out:,} more call{'s' * (left_out != 1)}, see .results and .frame()"
+            rows.insert(len(first), [more, *[""] * (len(kept) - 1)])
+        return [_COLUMNS[index] for index in kept], rows
+
+    def _row(self, entry: CallResult | ProviderCall, limit: int) -> tuple[str, ...]:
+        if not isinstance(entry, CallResult):
+            return (
+                shorten(self._redactor.call(entry), limit),
+                "not decided here" if entry.approval_id is None else "approved before",
+                "",
+                "",
+                "",
+                "ran at the provider" + (", failed" if entry.failed else ""),
+            )
+        return (
+            shorten(self._redactor.call(entry.call, self._secrets.get(entry.call.name, frozenset())), limit),
+            entry.verdict + (" (edited)" if entry.args_run is not None else ""),
+            entry.decided_by or ("UNCHECKED" if entry.decided_kind == "unchecked" else ""),
+            entry.answered_by or "",
+            self._shown(entry, entry.reason, limit),
+            self._shown(entry, entry.content, limit) if entry.verdict == "allowed" else "not run",
+        )
 
     def _shown(self, result: CallResult, text: str, limit: int) -> str:
         """Return the beginning of a text, masked, with the count of what is left out."""
@@ -168,28 +180,87 @@ class Turn:
         return shorten(masked, limit, left_out=left_out)
 
 
-class PendingTurn:
-    """What ``ause_tools(...)`` returns. Await it, once, to get the `Turn`; before that nothing has run."""
+class PendingTurn(Coroutine[Any, Any, Turn]):
+    """What ``ause_tools(...)`` returns. Await it, once, to get the `Turn`; before that nothing has run.
 
-    def __init__(self, begin: Callable[[], Awaitable[Turn]], calls: int) -> None:
-        self._begin: Callable[[], Awaitable[Turn]] | None = begin
+    It is a coroutine, so ``asyncio.run``, ``create_task`` and task groups take it, and ``trio.run`` and ``start_soon``
+    take the method that returns it. One that is never awaited does nothing, and Python does not warn of it.
+    """
+
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, Turn]], calls: int) -> None:
+        self._begin = begin
         self._calls = calls
+        self._steps: Any = None  # the coroutine that does the work
+        self._state: Literal["waiting", "awaited", "closed"] = "waiting"
+        self._task: object = None
+        self.__name__ = self.__qualname__ = "ause_tools"  # event loops name it in their messages
 
     def __await__(self) -> Generator[Any, Any, Turn]:
-        begin, self._begin = self._begin, None
-        if begin is None:
+        self._begin_once()
+        steps: Coroutine[Any, Any, Turn] = self._coroutine()
+        return (yield from steps.__await__())
+
+    def send(self, value: Any, /) -> Any:
+        """Begin, or go on; for event loops.
+
+        Raises:
+            RuntimeError: It has been awaited, or another task awaits it.
+            Exception: Whatever ended the turn.
+        """
+        self._sent_to()
+        return self._coroutine().send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None, /) -> Any:
+        """Raise an error inside; before it has begun nothing runs. For event loops.
+
+        Raises:
+            RuntimeError: It has been awaited, or another task awaits it.
+            Exception: Whatever ended the turn.
+        """
+        self._sent_to()
+        if isinstance(typ, type):  # the form of three arguments, which Python no longer likes
+            typ = val if isinstance(val, BaseException) else typ() if val is None else typ(val)
+        return self._coroutine().throw(typ if tb is None else typ.with_traceback(tb))
+
+    def close(self) -> None:
+        """End it; before it has begun nothing runs, and it cannot be awaited any more."""
+        if self._state == "waiting":
+            self._state = "closed"
+        self._coroutine().close()
+
+    def __del__(self) -> None:
+        if self._steps is not None and self._state == "waiting":
+            self._steps.close()  # looked at but never begun: nothing to warn of
+
+    def _coroutine(self) -> Any:
+        if self._steps is None:
+            self._steps = self._begin()
+        return self._steps
+
+    def _begin_once(self) -> None:
+        if self._state != "waiting":
             raise RuntimeError(
                 fix_message(
-                    "this turn has been awaited already",
+                    f"this turn has been {self._state} already",
                     "keep what the first await gave, or call ause_tools again",
                     "turn = await agent.ause_tools(reply)",
                 )
             )
-        return begin().__await__()
+        self._state = "awaited"
+
+    def _sent_to(self) -> None:
+        task = _current_task()
+        if self._task is None:
+            self._begin_once()
+            self._task = task
+        elif self._task != task or inspect.getcoroutinestate(self._coroutine()) == inspect.CORO_CLOSED:
+            self._begin_once()  # of two tasks the second would go on where the first one waits
 
     def __repr__(self) -> str:
-        if self._begin is None:
-            return "ause_tools(...): awaited; its value is the Turn"
+        if self._state != "waiting":
+            return f"ause_tools(...): {self._state}; " + (
+                "its value is the Turn" if self._state == "awaited" else "nothing was decided and nothing has run"
+            )
         count = "1 call" if self._calls == 1 else f"{self._calls} calls"
         return (
             f"ause_tools(...) was not awaited: {count} waiting, nothing was decided and nothing has run. "
@@ -198,7 +269,9 @@ class PendingTurn:
 
     if not TYPE_CHECKING:  # a type checker would take every attribute for one that is there
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("cr_"):  # anyio and trio look whether a task has begun, and at its frames
+                return getattr(self._coroutine(), name)
             if (name in _FIELDS or hasattr(Turn, name)) and not name.startswith("_"):
                 raise NotFinishedError(
                     fix_message(
@@ -208,6 +281,16 @@ class PendingTurn:
                     )
                 )
             raise AttributeError(name)
+
+
+def _current_task() -> object:
+    """Return the asyncio task at work; elsewhere the thread."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = None if asyncio is None else asyncio.current_task()
+    except RuntimeError:  # no asyncio event loop is running
+        task = None
+    return threading.get_ident() if task is None else task
 
 
 class TurnTask:
