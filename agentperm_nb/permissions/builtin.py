@@ -141,8 +141,11 @@ def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
 class DenyByName(_ByName, DenyPermission):
     """Deny tools by name. Denies read wide: case, Unicode compatibility forms and unseen characters do not matter.
 
+    The wildcards are those of `fnmatch`: ``*`` any characters, ``?`` one, ``[ab]`` one of these, ``[!ab]`` one other.
+    The whole name has to match. There are no braces, no ``|`` and no leading ``!``; give several patterns.
+
     Args:
-        patterns: Names with wildcards, such as ``["delete_*"]``.
+        patterns: Names with wildcards, such as ``["delete_*"]``. One that fits no tool denies nothing.
         reason: What the model is told; ``"<name> is not allowed."`` when left out.
         name: What the log calls this permission.
 
@@ -184,8 +187,11 @@ class DenyByName(_ByName, DenyPermission):
 class AllowByName(_ByName, AllowPermission):
     """Allow tools by name. Allows read narrow: the name has to match exactly, case included.
 
+    The wildcards are those of `fnmatch`: ``*`` any characters, ``?`` one, ``[ab]`` one of these, ``[!ab]`` one other.
+    The whole name has to match. There are no braces, no ``|`` and no leading ``!``; give several patterns.
+
     Args:
-        patterns: Names with wildcards, such as ``["read_*"]``.
+        patterns: Names with wildcards, such as ``["read_*"]``. One that fits no tool allows nothing.
         name: What the log calls this permission.
 
     Raises:
