@@ -5,6 +5,7 @@ What a name is said to be here is what an editor shows while one types.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, assert_type
 
