@@ -43,6 +43,15 @@ class Answer:
     via: str = ""
     """The view or function through which it came, such as ``panel``."""
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    given: bool = True
+    """Whether whoever was asked said so; False where the decision stands in for an answer that there was not."""
+    error: Exception | None = None
+    """What whoever was asked raised instead of an answer."""
+
+    @property
+    def action(self) -> str | None:
+        """What was chosen; None where nobody chose."""
+        return self.decision.action if self.given and self.answered_by != "nobody" else None
 
     def __post_init__(self) -> None:
         if type(self.decision) is not ApprovalDecision:

@@ -1,6 +1,9 @@
 """One row a call, made from its events: what the tables read.
 
-The row can be made again from the events at any time; `project` is the only code that changes one.
+1. The row can be made again from the events at any time; `project` is the only code that changes one.
+2. The first outcome stays. A result that comes later changes the row only where it was not known how the call ended
+   (``lost``); otherwise, as after a timeout, the late event tells of it.
+3. What nobody said is missing: a decision that stands in for an answer is no answer.
 """
 
 from __future__ import annotations
@@ -48,13 +51,14 @@ def project(row: Row | None, event: Event) -> Row | None:
         case "requested":
             row.update(data, args_digest=event.args_digest)
         case "decided":
-            row.update(data)
+            row.update(data, error=data.get("error") or row["error"])  # an approver's error explains the denial
         case "asked":
             row.update(asked=True, rule=data.get("rule"), _asked_at=event.time)
         case "answered":
             row.update(
                 answered_by=data["answered_by"],
                 answer=data["action"],
+                error=data.get("error"),
                 approver=event.approver,
                 approver_from=event.approver_from,
                 waited_s=_seconds(row.get("_asked_at"), event.time),
@@ -67,7 +71,7 @@ def project(row: Row | None, event: Event) -> Row | None:
                 row.update(answered_by="timeout")
         case "started":
             row.update(started=event.time, outcome="lost")  # until it is known to have finished
-        case "finished" | "late" if "outcome" in data:  # an answer may be late as well, and changes nothing
+        case "finished" | "late" if _counts(row, event):
             row.update(
                 finished=event.time,
                 duration_s=_seconds(row["started"], event.time),
@@ -87,6 +91,11 @@ def project(row: Row | None, event: Event) -> Row | None:
         case "lost":
             row.update(outcome="lost")
     return row
+
+
+def _counts(row: Row, event: Event) -> bool:
+    """Return whether an event says how the call ended; of a late answer, or a second end, it does not."""
+    return event.kind == "finished" or ("outcome" in event.data and row["outcome"] == "lost")
 
 
 def _seconds(start: datetime | None, end: datetime) -> float | None:

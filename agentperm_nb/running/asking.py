@@ -156,8 +156,7 @@ class _Asking:
     def _late(self, item: CallItem) -> Callable[[DeskChange], None]:
         def record(change: DeskChange) -> None:
             if change.answer is not None:
-                action = change.answer.decision.action
-                self.recorder.at_once("late", item, change.answer, action=action, why=change.detail)
+                self.recorder.at_once("late", item, change.answer, action=change.answer.action, why=change.detail)
 
         return record
 
@@ -175,7 +174,7 @@ class _Asking:
                 f"{approver!r} returned {self._shown(_repr(value), item)}, which is not an answer, so the call was "
                 "denied. Return True, False or ApprovalDecision(...)"
             )
-        self.engine.desk.answer(request_id, _from(approver, decision))
+        self.engine.desk.answer(request_id, _from(approver, decision, given=not warning))
         if warning:
             warn_user(warning)
 
@@ -203,8 +202,10 @@ class _Asking:
             warn = f"{approver!r} ended without an answer, so {_names(left)} denied"
         for request in left:
             by = "nobody" if error is None else approver.answered_by
+            denied = ApprovalDecision("deny", reason=reason)
+            failed = error if isinstance(error, Exception) else None
             self.engine.desk.answer(
-                request.id, Answer(ApprovalDecision("deny", reason=reason), answered_by=by, via=repr(approver))
+                request.id, Answer(denied, answered_by=by, via=repr(approver), given=False, error=failed)
             )
         if warn:
             warn_user(warn)
@@ -233,7 +234,7 @@ class _Asking:
         if decision.edited_args is not None and not same_json(decision.edited_args, item.call.args):
             item.edited = item.call.with_args(decision.edited_args)
         self.recorder.answered(item, answer)
-        if item.request is not None and answer.answered_by == "human":
+        if item.request is not None and answer.answered_by == "human" and answer.given:
             approver = self.given.get(item.request.id)
             if not isinstance(approver, HumanApprover):  # which has noted the person's own words
                 self.turn.state.record_exchange(item.request.prompt, decision.action, call_key=item.call_key)
@@ -301,14 +302,15 @@ def _answer_of(remembered: Remembered) -> Answer:
     return Answer(decision, answered_by="memory", approver=remembered.approver, via=remembered.from_call)
 
 
-def _from(approver: Approver, decision: ApprovalDecision) -> Answer:
-    name, source = who() if approver.answered_by == "human" else (None, None)
+def _from(approver: Approver, decision: ApprovalDecision, *, given: bool) -> Answer:
+    name, source = who() if approver.answered_by == "human" and given else (None, None)
     return Answer(
         decision,
         answered_by=approver.answered_by,
         approver=name,
         approver_from=source,
         via=repr(approver),
+        given=given,
     )
 
 

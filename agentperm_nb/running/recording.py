@@ -133,11 +133,12 @@ class Recorder:
             "answered",
             item,
             answer,
-            action=decision.action,
+            action=answer.action,
             reason=self.text(decision.reason or "") or None,
             stop=decision.stop,
             answered_by=answer.answered_by,
             via=answer.via,
+            error=None if answer.error is None else self.error(answer.error),
         )
         if item.edited is not None:
             self.hold("edited", item, answer, args=self.masked(item), original_args=item.shown_args)

@@ -94,7 +94,9 @@ def test_a_sync_tool_that_times_out_is_an_error_and_what_it_returns_later_is_kep
     assert isinstance(timed_out.outcome.error, ToolTimeoutError)
     assert isinstance(timed_out.outcome.error, ToolError)
     assert in_time.content == "in time"
-    assert list(agent.audit.calls()["outcome"]) == ["failed", "ran"]
+    before = agent.audit.calls()
+    assert list(before["outcome"]) == ["failed", "ran"]
+    assert before["error"][0] == "ToolTimeoutError: timed out after 0.05 s"
     assert not store.told["late"].is_set()
     release.set()  # the loop of an async turn is gone by now; the thread is not
     assert store.told["late"].wait(10)
@@ -102,7 +104,9 @@ def test_a_sync_tool_that_times_out_is_an_error_and_what_it_returns_later_is_kep
     assert [event.kind for event in agent.audit.events(timed_out.call_key)] == [
         "requested", "decided", "started", "finished", "late",
     ]  # fmt: skip
-    assert list(agent.audit.calls()["outcome"]) == ["ran", "ran"]
+    assert agent.audit.calls().equals(before)  # the first outcome stays, with its error and its times
+    (late,) = [event for event in agent.audit.events() if event.kind == "late"]
+    assert (late.data["outcome"], late.data["error"]) == ("ran", None)
 
 
 @both_drivers
@@ -126,7 +130,7 @@ def test_what_a_timed_out_tool_returns_while_the_turn_goes_on_comes_after_its_er
     turn = run(driver, agent, calls("slow", "after"))
     assert [result.content for result in turn.results] == ["timed out after 0.05 s", "after"]
     assert kinds(agent) == [("slow", "error", False), ("slow", "done", True), ("after", "done", False)]
-    assert list(agent.audit.calls()["outcome"]) == ["ran", "ran"]
+    assert list(agent.audit.calls()["outcome"]) == ["failed", "ran"]
 
 
 @both_drivers
