@@ -121,8 +121,10 @@ class Recording(Permission):
         TypeError: It is not a permission.
     """
 
-    def __new__(cls, permission: Permission) -> Self:
+    def __new__(cls, permission: Permission | None = None) -> Self:
         """Make one of the permission's kind."""
+        if cls is not Recording:  # as unpickling does
+            return super().__new__(cls)
         made = next((made for kind, made in _RECORDING.items() if isinstance(permission, kind)), None)
         if made is None:
             problem = f"Recording takes a permission (got: {permission!r})"
