@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from agentperm_nb.context import running_in
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
 from agentperm_nb.human import ask_on_worker, awaits, check_returns
 from agentperm_nb.running.driving import loop_thread, on_loop_thread
@@ -20,7 +21,7 @@ from agentperm_nb.running.nesting import asks_for, check_before_run, levels_abov
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.running.reporter import masking
 from agentperm_nb.running.state import State
-from agentperm_nb.running.turn_taking import TurnTaking
+from agentperm_nb.running.turn_taking import TurnTaking, check_context
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
@@ -65,11 +66,23 @@ class Conversing(TurnTaking):
 
     # ------------------------------------------------------------------ a run
 
-    def run(self, prompt_or_state: str | State, /) -> Any:
+    def run(
+        self,
+        prompt_or_state: str | State,
+        /,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Run the loop on a prompt, or on a state to go on with, and return the answer.
 
         Args:
             prompt_or_state: What the user wants; or a State.
+            user: On whose behalf, for this run.
+            session: Session of this run.
+            metadata: What permissions, handlers and tools of this run find in ``get_run_context().metadata``, those of
+                subagents too.
 
         Returns:
             What the loop returns; of the default loop, ``state.answer``: None where a permission stopped the run.
@@ -89,10 +102,18 @@ class Conversing(TurnTaking):
             )
         if self.loop is None:
             check_answers_blocking(self.model)  # before anything is recorded; a loop of one's own may not ask it
-        with self._running(prompt_or_state, blocking=True) as state:
+        with self._running(prompt_or_state, (user, session, metadata), blocking=True) as state:
             return body(self, state)
 
-    async def arun(self, prompt_or_state: str | State, /) -> Any:
+    async def arun(
+        self,
+        prompt_or_state: str | State,
+        /,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Do the same as `run`, awaited; see there.
 
         Raises:
@@ -108,7 +129,7 @@ class Conversing(TurnTaking):
                     "    if state.pending_calls:\n        await agent.ause_tools(state)",
                 )
             )
-        with on_loop_thread(), self._running(prompt_or_state, blocking=False) as state:
+        with on_loop_thread(), self._running(prompt_or_state, (user, session, metadata), blocking=False) as state:
             return await body(self, state)
 
     # ------------------------------------------------------------------ the person
@@ -211,8 +232,15 @@ class Conversing(TurnTaking):
         _warn_if_cut(replies[0])
 
     @contextlib.contextmanager
-    def _running(self, prompt_or_state: str | State, *, blocking: bool) -> Iterator[State]:
-        """Do what comes before a run and after it."""
+    def _running(
+        self,
+        prompt_or_state: str | State,
+        told: tuple[str | None, str | None, Mapping[str, Any] | None],
+        *,
+        blocking: bool,
+    ) -> Iterator[State]:
+        """Do what comes before a run and after it; `told` is its user, session and metadata."""
+        check_context(*told)
         state = self._run_state(prompt_or_state)
         above = levels_above.get()
         check_before_run(self._effective(), self._engine, above, blocking=blocking)
@@ -222,8 +250,9 @@ class Conversing(TurnTaking):
         state.start_run(self.name)
         failure: BaseException | None = None
         try:
-            self._tell("on_run_start", state)
-            yield state
+            with running_in(self._context(*told, state)):
+                self._tell("on_run_start", state)
+                yield state
         except BaseException as error:
             failure = error
             state.record_error(error)

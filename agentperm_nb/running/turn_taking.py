@@ -33,7 +33,7 @@ from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 if TYPE_CHECKING:
     from agentperm_nb.permissions.explain import Explanation
 
-__all__ = ["TurnTaking", "check_texts"]
+__all__ = ["TurnTaking", "check_context", "check_texts"]
 
 _TURNS_KEPT = 1_000
 
@@ -89,7 +89,8 @@ class TurnTaking:
                 dict; a list of `ToolCall`; or a `State` with pending calls.
             user: On whose behalf, for this turn.
             session: Session of this turn.
-            metadata: What permissions, handlers and tools find in ``get_run_context().metadata``.
+            metadata: What permissions, handlers and tools find in ``get_run_context().metadata``, those of subagents
+                too.
 
         Raises:
             TypeError: The reply is none of these; or a permission returned what its kind may not.
@@ -176,10 +177,7 @@ class TurnTaking:
 
     def _read(self, reply: Any, user: Any, session: Any, metadata: Any) -> tuple[Reply, State]:
         """Read the calls, and say now what is wrong with the arguments of ``ause_tools``."""
-        check_texts(user=user, session=session)
-        if metadata is not None and not isinstance(metadata, Mapping):
-            problem = f"metadata= takes a dict (got: {metadata!r})"
-            raise TypeError(fix_message(problem, "give a dict", "await agent.ause_tools(reply, metadata={'task': 7})"))
+        check_context(user, session, metadata)
         if not isinstance(reply, State):
             return read_reply(reply), self._state
         _refuse_finished(reply)
@@ -191,13 +189,15 @@ class TurnTaking:
     ) -> RunContext:
         outer, above = get_run_context(), levels_above.get()
         path = above[-1].agent_path if above else ()
-        name = user or self._user or (outer.user_id if outer is not None else None) or who()[0]
+        run_id = (state or self._state).id
+        if outer is not None and outer.run_id == run_id:  # a turn of ``run``: what that was given holds for its turns
+            user, session = user or outer.user_id, session or outer.session_id
         return RunContext(
-            run_id=(state or self._state).id,
+            run_id=run_id,
             session_id=session or self._session or (outer.session_id if outer is not None else session_id()),
-            user_id=name,
+            user_id=user or self._user or (outer.user_id if outer is not None else None) or who()[0],
             agent_path=(*path, self.name),
-            metadata=dict(metadata or {}),
+            metadata=dict(metadata if metadata is not None else outer.metadata if outer is not None else {}),
         )
 
     def _steps(
@@ -295,23 +295,42 @@ class TurnTaking:
         return context, make, finish
 
 
+_TEXTS = {
+    "name": "Agent(tools=[read_file], name='reader')",
+    "user": "user='ann'",
+    "session": "session='monday'",
+    "instructions": "Agent(tools=[read_file], instructions='You keep the notes tidy.')",
+    "description": "Agent(tools=[read_file], description='Reads files.')",
+}
+
+
 def check_texts(**given: object) -> None:
-    """Refuse what is neither None nor a text.
+    """Refuse what is neither None nor a text; a name is always one.
 
     Raises:
         TypeError: One of the arguments is neither.
     """
     for argument, value in given.items():
-        if value is not None and not (isinstance(value, str) and value.strip()):
-            raise TypeError(
-                fix_message(f"{argument}= takes a text (got: {value!r})", "give a text", f"{argument}='ann'")
-            )
+        if (value is not None or argument == "name") and not (isinstance(value, str) and value.strip()):
+            raise TypeError(fix_message(f"{argument}= takes a text (got: {value!r})", "give a text", _TEXTS[argument]))
 
 
 def _refuse_finished(state: State) -> None:
     if state.finished:
         problem = "cannot call use_tools() on a finished State"
         raise ValueError(fix_message(problem, "start a new one", "agent.run('Tidy notes.txt')"))
+
+
+def check_context(user: object, session: object, metadata: object) -> None:
+    """Say what is wrong with what a turn or a run is told of its context.
+
+    Raises:
+        TypeError: `user` or `session` is no text, or `metadata` no dict.
+    """
+    check_texts(user=user, session=session)
+    if metadata is not None and not isinstance(metadata, Mapping):
+        problem = f"metadata= takes a dict (got: {metadata!r})"
+        raise TypeError(fix_message(problem, "give a dict", "await agent.ause_tools(reply, metadata={'task': 7})"))
 
 
 def _of_state(state: State, calls: tuple[ToolCall, ...]) -> Reply:

@@ -36,6 +36,7 @@ from agentperm_nb import (
     ToolError,
     adefault_loop,
     default_loop,
+    get_run_context,
     loop,
     tool,
     waiting_for_user,
@@ -865,3 +866,33 @@ def test_a_loop_body_that_returns_something_is_an_error() -> None:
         ):
             run("asyncio" if body is answers else "sync", agent, "Hi")
         assert counter.ran == []
+
+
+@both_drivers
+def test_what_a_run_is_told_holds_for_its_turns_and_for_those_below(driver: str) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    class Looking(DecidePermission):
+        def check(self, state: Any, call: ToolCall, tool: Any) -> None:
+            context = get_run_context()
+            assert context is not None
+            seen.append((call.name, context.user_id, context.session_id, dict(context.metadata)))
+
+    permissions = [Looking(), AllowByDefault()]
+    counter = Counter()
+    sub = Agent(
+        tools=[counter.tool], name="sub", model=ScriptedModel([tool_call("act", n=1), "x"]), permissions=permissions
+    )
+    agent = Agent(
+        tools=[sub], model=ScriptedModel([tool_call("sub", prompt="y"), "z"]), permissions=permissions, user="ann"
+    )
+    told = {"user": "bob", "session": "s", "metadata": {"task": 7}}
+    if driver == "sync":
+        agent.run("Hi", **told)
+    else:
+        anyio.run(lambda: agent.arun("Hi", **told), backend=driver)
+    assert seen == [("sub", "bob", "s", {"task": 7}), ("act", "bob", "s", {"task": 7})]
+    assert list(agent.audit.calls()["user"]) == ["bob"]
+    assert get_run_context() is None
+    with pytest.raises(TypeError, match="metadata= takes a dict"):
+        agent.run("Hi", metadata=7)  # type: ignore[arg-type]
