@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from agentperm_nb.calls import ToolCall
@@ -35,10 +35,13 @@ class FakeHuman(Human):
 
     Args:
         answers: The answers, in order.
+
+    Raises:
+        TypeError: It is no list.
     """
 
     def __init__(self, answers: Iterable[Any]) -> None:
-        self._answers = list(answers)
+        self._answers = _listed("FakeHuman", "answers", answers, "FakeHuman(['yes', 'no'])")
         self._lock = threading.Lock()
         self.questions: list[str] = []
         """The questions so far."""
@@ -76,10 +79,13 @@ class ScriptedModel:
         replies: The replies, in order: a text, a `ToolCall`, a list of texts and calls, a `Message`, or the reply of a
             provider; an exception is raised; a function is called with (messages, tools), and returns the reply.
         name: What its repr says.
+
+    Raises:
+        TypeError: It is no list.
     """
 
     def __init__(self, replies: Iterable[Any], *, name: str = "scripted") -> None:
-        self._replies = list(replies)
+        self._replies = _listed("ScriptedModel", "replies", replies, "ScriptedModel([tool_call('act', n=1), 'Done.'])")
         self._lock = threading.Lock()
         self.name = name
         self.requests: list[tuple[tuple[Message, ...], tuple[ToolSpec, ...]]] = []
@@ -107,6 +113,12 @@ class ScriptedModel:
         if isinstance(reply, BaseException):
             raise reply
         return reply(messages, tools) if callable(reply) else reply
+
+
+def _listed(name: str, what: str, given: object, example: str) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(fix_message(f"{name} takes a list of {what} (got: {given!r})", "give a list", example))
+    return list(given)
 
 
 class Recording(Permission):

@@ -133,13 +133,12 @@ def as_tools(items: object) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     for made in (made for item in items for made in _tools_of(item)):
         if made.name in tools:
-            raise ValueError(
-                fix_message(
-                    f"two tools are named {made.name!r}",
-                    "rename one of them",
-                    f"@tool(name='{made.name}_2')\ndef another(path: str) -> str: ...\n\nAgent(tools=[another])",
-                )
-            )
+            fix, example = "rename one of them", f"@tool(name='{made.name}_2')\ndef another(path: str) -> str: ..."
+            example += "\n\nAgent(tools=[another])"
+            if hasattr(made, "agent"):  # an agent as a tool (`running.subagents`)
+                fix = "give one of the agents another name as a tool"
+                example = f"Agent(tools=[first, agent.as_tool(name='{made.name}_2')])"
+            raise ValueError(fix_message(f"two tools are named {made.name!r}", fix, example))
         _ = made.input_schema  # a schema that cannot be made is found here, not at the first call
         tools[made.name] = made
     return tools

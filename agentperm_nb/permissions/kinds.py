@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
@@ -194,8 +194,8 @@ def checked_permissions(permissions: object) -> tuple[Permission, ...]:
         TypeError: It is not a list of permissions.
     """
     example = "Agent(tools, permissions=[AllowByReadOnly(), DecideByHuman()])"
-    if isinstance(permissions, Permission):
-        return (permissions,)
+    if issubclass(type(permissions), Permission):  # its real type: a mock with a spec only claims to be one
+        return (cast("Permission", permissions),)
     if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
         raise TypeError(
             fix_message(
@@ -209,7 +209,7 @@ def checked_permissions(permissions: object) -> tuple[Permission, ...]:
         if isinstance(item, type):
             problem = f"{item.__name__} passed in permissions= is not a Permission object (it is the class)"
             raise TypeError(fix_message(problem, f"make an object of it: {item.__name__}(...)", example))
-        if not isinstance(item, Permission):
+        if not issubclass(type(item), Permission):
             raise TypeError(
                 fix_message(
                     f"{item!r} passed in permissions= is not a Permission object",

@@ -20,9 +20,10 @@ from agentperm_nb.running.conversing import Conversing
 from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.formats import tool_specs
 from agentperm_nb.running.loops import TURN_LIMIT, Loop
-from agentperm_nb.running.models import Model, checked_model, is_async_model, model_name
+from agentperm_nb.running.models import Model, is_async_model, model_name
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.settings import check_loop, check_model, check_reporter, check_turn_limit
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn_taking import check_texts
 from agentperm_nb.tools import Tool, as_tools
@@ -104,13 +105,7 @@ class Agent(Conversing):
     ) -> None:
         super().__init__()
         instructions, listed = _first(first, tools, instructions)
-        check_texts(
-            name="" if name is None else name,
-            user=user,
-            session=session,
-            instructions=instructions,
-            description=description,
-        )
+        check_texts(name=name, user=user, session=session, instructions=instructions, description=description)
         if human is not AUTO and approval_handler is not None:
             raise TypeError(
                 fix_message(
@@ -119,13 +114,13 @@ class Agent(Conversing):
                     "Agent(tools, approval_handler=handler)",
                 )
             )
-        if model is not None:
-            checked_model(model)
-        _check_loop(loop)
-        _check_reporter(reporter)
+        check_model(model)
+        check_loop(loop)
+        check_turn_limit(turn_limit)
+        check_reporter(reporter)
         self.name = name
         self.model, self.instructions, self.description, self.loop = model, instructions, description, loop
-        self._turn_limit = Loop(_no_turn, limit=turn_limit).limit  # it says what is wrong with a limit
+        self._turn_limit = turn_limit
         self._given = not isinstance(permissions, _Default)
         own = PermissionList(permissions if self._given else [AllowByReadOnly(), DecideByHuman()])
         self.audit: Log = as_log(audit)
@@ -247,6 +242,20 @@ class Agent(Conversing):
         """
         return tool_specs(format, self.tools)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Refuse to be pickled or copied: its log, and whoever is asked, belong to this process.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            fix_message(
+                "an Agent cannot be pickled, or copied with copy and deepcopy",
+                "make a second one with agent.copy(); of its run, take the snapshot of the state to other places",
+                "second = agent.copy(name='second')\nsnapshot = agent.state.snapshot()",
+            )
+        )
+
     def __repr__(self) -> str:
         return self._card().text()
 
@@ -300,33 +309,6 @@ def _first(first: Any, tools: Any, instructions: str | None) -> tuple[str | None
 
 def _is_listing(listed: object) -> bool:
     return not isinstance(listed, str | bytes | Mapping | Tool)
-
-
-def _check_loop(loop: object) -> None:
-    if loop is not None and not callable(loop):
-        raise TypeError(
-            fix_message(
-                f"loop= takes a loop (got: {loop!r})",
-                "make one with @loop",
-                "@loop(limit=30)\ndef coding(agent, state):\n    agent.think(state)",
-            )
-        )
-
-
-def _check_reporter(reporter: object) -> None:
-    if reporter is not None and (isinstance(reporter, type) or not isinstance(reporter, Reporter)):
-        raise TypeError(
-            fix_message(
-                f"reporter= takes a Reporter (got: {reporter!r})",
-                "subclass Reporter, and give an object of it",
-                "class Printing(Reporter):\n    def on_tool_end(self, state, call, result, outcome):\n"
-                "        print(call.name, outcome.kind)",
-            )
-        )
-
-
-def _no_turn(agent: Agent, state: Any) -> None:
-    """Do nothing: a body for a loop of which only the limit is looked at."""
 
 
 def _who(whom: Any) -> str:

@@ -53,6 +53,8 @@ class State(Keeping):
         pending_calls: Iterable[ToolCall] = (),
         extra_data: Mapping[str, Any] | None = None,
     ) -> None:
+        _check_list("messages", messages, EXAMPLE)
+        _check_list("pending_calls", pending_calls, "State(pending_calls=[ToolCall('read_file', {'path': 'a.txt'})])")
         super().__init__(id, parent_id, pending_calls)
         self._extra_data: Mapping[str, Any] = _checked_data(extra_data or {})
         for message in messages:
@@ -133,6 +135,20 @@ class State(Keeping):
                 extra_data=self._extra_data,
             )
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Refuse to be pickled or copied: a run goes on in one place; `snapshot` tells other places of it.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            fix_message(
+                "a State cannot be pickled or copied: its run goes on in one place",
+                "take a snapshot, which is a plain value; a new run may go on with its messages",
+                "snapshot = state.snapshot()\nagain = State(snapshot.messages)",
+            )
+        )
+
     def __repr__(self) -> str:
         told = [f"turn {self._turn}", f"{len(self._messages)} messages"]
         pending = len(self.pending_calls)
@@ -198,6 +214,11 @@ class State(Keeping):
                 new = {key: value for key, value in changed.items() if key not in before or before[key] != value}
                 if new or removed:
                     self._history.append(ExtraDataEntry(freeze(new), removed, self._turn, now()))
+
+
+def _check_list(argument: str, given: object, example: str) -> None:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(fix_message(f"{argument} takes a list (got: {given!r})", "give a list", example))
 
 
 def _checked_data(data: object) -> Mapping[str, Any]:

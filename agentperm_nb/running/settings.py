@@ -1,0 +1,93 @@
+"""What an agent's settings must be; what is wrong with one is said when the agent is made."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from agentperm_nb.errors import fix_message
+from agentperm_nb.running.loops import Loop
+from agentperm_nb.running.models import checked_model
+from agentperm_nb.running.reporter import Reporter
+
+__all__ = ["check_loop", "check_model", "check_reporter", "check_turn_limit"]
+
+_LOOP = "@loop(limit=30)\ndef coding(agent, state):\n    agent.think(state)"
+_MODEL = "def model(messages, tools):\n    return 'Hello.'\n\nAgent(tools=[read_file], model=model)"
+_LIMIT = "Agent(tools=[read_file], model=model, turn_limit=30)"
+
+
+def check_model(model: object) -> None:
+    """Refuse what is no model, or does not take messages and tools.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if model is None:
+        return
+    checked_model(model)
+    wrong = _cannot_take_two(model)
+    if wrong is not None:
+        problem = f"model= takes something to call with (messages, tools) (got: {wrong})"
+        raise TypeError(fix_message(problem, "let it take both", _MODEL))
+
+
+def check_loop(loop: object) -> None:
+    """Refuse what is no loop, or whose turn does not take an agent and a state.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if loop is None:
+        return
+    if not callable(loop):
+        raise TypeError(fix_message(f"loop= takes a loop (got: {loop!r})", "make one with @loop", _LOOP))
+    wrong = _cannot_take_two(loop.body if isinstance(loop, Loop) else loop)
+    if wrong is not None:
+        problem = f"loop= takes a loop to call with (agent, state) (got: {wrong})"
+        raise TypeError(fix_message(problem, "let it take both", _LOOP))
+
+
+def check_turn_limit(limit: object) -> None:
+    """Refuse what is no number of turns.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is less than 1.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(
+            fix_message(f"turn_limit= takes a number of turns (got: {limit!r})", "give a whole number", _LIMIT)
+        )
+    if limit < 1:
+        raise ValueError(fix_message(f"turn_limit= takes 1 turn or more (got: {limit})", "give more", _LIMIT))
+
+
+def check_reporter(reporter: object) -> None:
+    """Refuse what is no reporter.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if reporter is not None and (isinstance(reporter, type) or not isinstance(reporter, Reporter)):
+        raise TypeError(
+            fix_message(
+                f"reporter= takes a Reporter (got: {reporter!r})",
+                "subclass Reporter, and give an object of it",
+                "class Printing(Reporter):\n    def on_tool_end(self, state, call, result, outcome):\n"
+                "        print(call.name, outcome.kind)",
+            )
+        )
+
+
+def _cannot_take_two(function: Any) -> str | None:
+    """Return the name and the arguments of what cannot be called with two; None of what can, or does not say."""
+    try:
+        signature = inspect.signature(function)
+    except Exception:  # noqa: BLE001 - what has no signature, or a foreign one, is found when it is called
+        return None
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        return f"{getattr(function, '__name__', type(function).__name__)}{signature}"
+    return None
