@@ -58,6 +58,8 @@ class FrontEnd:
     """Whether the client that runs the cell takes answers; False outside of a kernel."""
     reason: str
     """Why it is as it is, in words for the user."""
+    remedy: str = ""
+    """What to do about calls that nobody can answer."""
 
 
 def front_end() -> FrontEnd:
@@ -89,7 +91,8 @@ def front_end() -> FrontEnd:
         True,
         False,
         f"Nobody can answer: the client that runs this cell {said} (allow_stdin in its request), as nbconvert, "
-        "papermill and voila do. For an unattended run, name what may run, for example "
+        "papermill and voila do.",
+        "For an unattended run, name what may run, for example "
         "permissions=[AllowByReadOnly(), AllowByName(['write_report'])].",
     )
 

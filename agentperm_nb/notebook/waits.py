@@ -13,7 +13,7 @@ from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.prompt import TextApprover
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.context import new_id, who
-from agentperm_nb.errors import NoHumanError
+from agentperm_nb.errors import NoHumanError, fix_message
 from agentperm_nb.human import check_returns
 from agentperm_nb.notebook.record import Entry, Record, note_bundle, question_record, requests_record, waiting_bundle
 
@@ -213,9 +213,7 @@ class QuestionWait(Wait):
 
     def __init__(self, prompt: str, returns: Any, prompt_after: float) -> None:
         check_returns(returns)
-        reason = nobody()
-        if reason is not None:
-            raise NoHumanError(f"{reason} (question: {prompt!r})")
+        _check_can_answer(prompt)
         from agentperm_nb.notebook.panel import ApprovalPanel, Question
 
         self._given_up = ""
@@ -275,4 +273,27 @@ def nobody() -> str | None:
     front = front_end()
     if front.can_answer:
         return None
-    return front.reason if front.in_kernel else f"Nobody can answer. {front.reason} {_REMEDY}"
+    if front.in_kernel:
+        return f"{front.reason} {front.remedy}".rstrip()
+    return f"Nobody can answer. {front.reason} {_REMEDY}"
+
+
+def _check_can_answer(prompt: str) -> None:
+    """Refuse a question that nobody can answer.
+
+    Raises:
+        NoHumanError: Nobody can answer in this run.
+    """
+    from agentperm_nb.notebook.kernel import front_end
+
+    front = front_end()
+    if not front.can_answer:
+        said = front.reason if front.in_kernel else f"Nobody can answer. {front.reason}"
+        raise NoHumanError(
+            fix_message(
+                f"{said} (question: {prompt!r})",
+                "ask no questions in such a run, or give the agent a Human that knows the answers",
+                "class Prepared(Human):\n    def ask(self, state, prompt, returns=str):\n"
+                "        return parse_answer('yes', returns)\n\nAgent(tools, human=Prepared())",
+            )
+        )

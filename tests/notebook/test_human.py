@@ -195,7 +195,7 @@ def test_a_cancelled_wait_leaves_a_record_and_approves_nothing(notebook, waits):
 
 @pytest.mark.states("R4")
 def test_nobody_can_answer_denies_at_once_with_cause_and_remedy(notebook):
-    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off. Name what may run.")
+    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.", "Name what may run.")
     requests = [make_request(), make_request()]
     changes = open_requests(*requests)
     anyio.run(review, *requests)
@@ -364,9 +364,14 @@ def test_a_plain_question_is_awaited_too(notebook, waits):
 
 @pytest.mark.states("R4")
 def test_a_plain_question_that_nobody_can_answer_is_an_error(notebook):
-    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.")
-    with pytest.raises(NoHumanError, match="allow_stdin"):
+    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.", "Write permissions=[...].")
+    said = r"allow_stdin is off\. \(question: 'Go on\?'\)\nFix: ask no questions"
+    with pytest.raises(NoHumanError, match=said):
         NotebookHuman().ask(None, "Go on?", bool)
+    with pytest.raises(NoHumanError, match=said) as raised:
+        anyio.run(NotebookHuman().aask, None, "Go on?", bool)
+    assert "permissions=" not in str(raised.value)
+    assert "class Prepared(Human):" in str(raised.value)
     with pytest.raises(TypeError, match="returns="):
         NotebookHuman().ask(None, "Go on?", int)
 
