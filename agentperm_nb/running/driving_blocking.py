@@ -47,6 +47,7 @@ __all__ = ["drive"]
 T = TypeVar("T")
 
 _AT_ONCE = 32  # async tools that run at the same time
+_ROUND = 0.005  # seconds that a round of serving takes at least: one that returns at once must not burn the processor
 
 
 def drive(make: Steps[T]) -> T:
@@ -182,13 +183,15 @@ class _BlockingWork:
         self.threads.append(_on_thread("agentperm-review", copy_context(), work))
 
     def _wait(self) -> Message:
+        served_at = -math.inf
         while True:
             self.running = [call for call in self.running if call.runs]
             self._begin_queued()
             wait = min([TICK, *[call.time_left() for call in self.running]])
-            serving = self.serving.is_here and self.serving.busy
+            if self.serving.is_here and self.serving.busy:
+                wait = min(wait, served_at + _ROUND - time.monotonic())
             with contextlib.suppress(queue.Empty):
-                self._arrived.get(block=not self.messages and not serving, timeout=wait)
+                self._arrived.get(block=not self.messages and wait > 0, timeout=max(wait, 0))
             while self.messages:
                 message = self.messages[0]
                 if not isinstance(message, ToolDone) or not message.late:
@@ -197,6 +200,7 @@ class _BlockingWork:
                     self.done(message)
                 self.messages.popleft()
             if self.serving.is_here:
+                served_at = time.monotonic()
                 self.serving.step(TICK / 2)
             for review, served in list(self.attended):
                 if served.ended.is_set() and served.error is not None:

@@ -6,7 +6,9 @@ import _thread
 import asyncio
 import contextlib
 import gc
+import itertools
 import threading
+import time
 import types
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -732,6 +734,31 @@ def test_an_interrupt_ends_a_blocking_turn() -> None:
     assert agent.pending() == ()
     assert [result.outcome.kind for result in agent.state.results] == ["interrupted"] * 2
     assert verdicts(Agent([counter.tool], permissions=[AllowByDefault()]).use_tools(calls("act"))) == ["allowed"]
+
+
+def test_an_approver_that_serves_nothing_is_waited_for_without_burning_the_processor() -> None:
+    counter, served = Counter(), list[float]()
+
+    class Empty:
+        batch, answered_by = True, "human"
+
+        async def areview(self, requests: Any) -> Any:
+            await anyio.sleep_forever()
+            yield
+
+        def attend(self, requests: Any) -> Any:
+            def serve(seconds: float) -> None:
+                served.append(time.monotonic())
+                if len(served) == 20:
+                    the_desk.answer(requests[0].id, Answer(ApprovalDecision("allow")))
+
+            return contextlib.nullcontext(serve)
+
+    agent = Agent([counter.tool], permissions=[DecideByHuman()], human=Empty())
+    assert verdicts(agent.use_tools(calls("act"))) == ["allowed"]
+    assert len(served) == 20
+    # The least that the rounds may take: a busy machine only makes them longer. A mock, too, serves nothing at once.
+    assert min(later - earlier for earlier, later in itertools.pairwise(served)) > 0.002
 
 
 @pytest.mark.anyio
