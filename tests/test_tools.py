@@ -955,5 +955,5 @@ def test_the_examples_on_the_page_on_tools_run() -> None:
     assert len(blocks) == 4
     assert [made.name for made in space["agent"].tools] == ["read", "add"]
     assert space["notes"].read() == ["water the plants"]
-    assert space["query"].hints_for({"statement": "select 1"}).read_only is True
-    assert space["query"].hints_for({"statement": "drop table a"}).read_only is False
+    assert space["mailbox"].hints_for({"action": "list"}).read_only is True
+    assert space["mailbox"].hints_for({"action": "empty"}).read_only is False
