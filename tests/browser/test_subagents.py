@@ -96,3 +96,37 @@ def test_a_tool_that_asks_a_question_gets_its_answer(open_notebook, where, cell,
     nb.wait_output(1, "went to attic")
     nb.wait_output(2, "behind")
     nb.wait_idle()
+
+
+@everywhere
+@pytest.mark.parametrize("cell", ["lead.run('Go')", "await lead.arun('Go')"], ids=["blocking", "awaiting"])
+def test_calls_of_parallel_subagents_are_approved_in_panels_of_their_own(open_notebook, where, cell):
+    cell = f"lead = lead_agent('a', 'b', 'c')\nprint({cell}, sorted(ran))"
+    nb = open_notebook([SETUP, cell, "print('behind')"], where)
+    count = "n => document.querySelectorAll('.apnb [data-action=approve]').length === n"
+    nb.run(0)
+    nb.run(1)
+    nb.run(2)
+    nb.wait_js(count, 3, what="three panels")
+    for left in (2, 1, 0):
+        nb.click("Approve")
+        nb.wait_js(count, left, what=f"{left} panels")
+    nb.wait_output(1, "All done. ['a', 'b', 'c']")
+    nb.wait_output(2, "behind")
+    nb.wait_idle()
+
+
+@everywhere
+def test_an_interrupt_ends_what_waits_inside_a_blocking_turn(open_notebook, where):
+    nb = open_notebook([SETUP, "lead = lead_agent('a')\nlead.run('Go')", "print('after', ran)"], where)
+    nb.run(0)
+    nb.run(1)
+    nb.wait_button("Approve")
+    nb.interrupt()
+    nb.wait_output(1, "not answered: the wait was cancelled")
+    nb.wait_output(1, "KeyboardInterrupt")
+    nb.wait_idle()
+    nb.run(2)
+    nb.wait_output(2, "after []")
+    nb.wait_no(".apnb [data-action=approve]")
+    nb.wait_idle()
