@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.context import running_in
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
 from agentperm_nb.human import ask_on_worker, awaits, check_returns
-from agentperm_nb.running.driving import loop_thread, on_loop_thread
+from agentperm_nb.running.driving import on_loop_thread, refuse_in_async_run
 from agentperm_nb.running.formats import Reply
 from agentperm_nb.running.formats.spoken import why_cut
 from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model, check_answers_blocking
 from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
-from agentperm_nb.running.recording import describe_error
-from agentperm_nb.running.reporter import masking
+from agentperm_nb.running.reporter import tell
 from agentperm_nb.running.state import State
 from agentperm_nb.running.turn_taking import TurnTaking, check_context
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
-    from agentperm_nb.running.agent import Agent
+    pass
 
 __all__ = ["Conversing"]
 
@@ -55,7 +53,7 @@ class Conversing(TurnTaking):
             ValueError: The state is finished, has no messages, or has calls without a result.
             Exception: Whatever the model raised. Then the state is as it was before.
         """
-        self._refuse_in_async_run("think")
+        refuse_in_async_run("think", "await agent.athink(...)")
         with self._thinking(state, tools) as (model, messages, specs, keep):
             keep(ask_model(model, messages, specs))
 
@@ -94,7 +92,7 @@ class Conversing(TurnTaking):
             NoHumanError: A permission asks the agent's human, and there is none on purpose.
             Exception: Whatever ended the run; every call of the model has a result all the same.
         """
-        self._refuse_in_async_run("run")
+        refuse_in_async_run("run", "await agent.arun(...)")
         body: Any = self.loop if self.loop is not None else self._default_loop(default_loop)
         if getattr(body, "is_async", False):
             raise TypeError(
@@ -150,7 +148,7 @@ class Conversing(TurnTaking):
             NoHumanError: There is nobody to ask.
             Exception: Whatever the Human raised.
         """
-        self._refuse_in_async_run("ask_human")
+        refuse_in_async_run("ask_human", "await agent.aask_human(...)")
         human = self._whom(state, prompt, returns, "ask_human")
         if not callable(getattr(human, "ask", None)):
             problem = f"{type(human).__name__} answers only asynchronously"
@@ -178,18 +176,6 @@ class Conversing(TurnTaking):
         return loop if limit == loop.limit else Loop(loop.body, until=loop.until, limit=limit)
 
     _turn_limit: int
-
-    @staticmethod
-    def _refuse_in_async_run(method: str) -> None:
-        if loop_thread.get() == threading.get_ident():
-            other = {"use_tools": "ause_tools", "think": "athink", "run": "arun", "ask_human": "aask_human"}[method]
-            raise TypeError(
-                fix_message(
-                    f"{method}() was called inside an async run, whose event loop it would block",
-                    "await the async form",
-                    f"await agent.{other}(...)",
-                )
-            )
 
     def _shown_tools(self, tools: Iterable[Tool | str] | None) -> Sequence[ToolSpec]:
         mine = self._engine.tools
@@ -310,15 +296,7 @@ class Conversing(TurnTaking):
         if reporter is None:
             return
         redactor = self._engine.redactor
-        try:
-            with masking(redactor.call, redactor.text):
-                getattr(reporter, method)(state, *args)
-        except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
-            told = redactor.text(f"the reporter raised in {method}: {describe_error(error)}")
-            warn_user(told, UserWarning)
-
-    def _as_agent(self) -> Agent:
-        return cast("Agent", self)
+        tell(reporter, method, state, *args, call=redactor.call, text=redactor.text, error_text=redactor.text)
 
 
 def _warn_if_cut(reply: Message) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "finished_value",
     "loop_thread",
     "on_loop_thread",
+    "refuse_in_async_run",
     "review_requests",
     "taken",
 ]
@@ -68,6 +69,17 @@ def on_loop_thread() -> Iterator[None]:
         yield
     finally:
         loop_thread.reset(token)
+
+
+def refuse_in_async_run(method: str, example: str) -> None:
+    """Refuse a sync method on the thread of an event loop that drives a turn or a run.
+
+    Raises:
+        TypeError: It was called there.
+    """
+    if loop_thread.get() == threading.get_ident():
+        problem = f"{method}() was called inside an async run, whose event loop it would block"
+        raise TypeError(fix_message(problem, "await the async form", example))
 
 
 class StepsInHand:

@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentperm_nb.approvals.requests import BlockingApprover
-from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import thaw
 from agentperm_nb.permissions.deciding import Check
 from agentperm_nb.running.driving import (
@@ -32,6 +31,7 @@ from agentperm_nb.running.driving import (
     deliver,
     finished_value,
     loop_thread,
+    refuse_in_async_run,
     review_requests,
     taken,
 )
@@ -56,14 +56,7 @@ def drive(make: Steps[T]) -> T:
     Raises:
         TypeError: It was called inside an async turn, on the thread of its event loop.
     """
-    if loop_thread.get() == threading.get_ident():
-        raise TypeError(
-            fix_message(
-                "use_tools() was called inside an async run, whose event loop it would block",
-                "await the async form",
-                "turn = await agent.ause_tools(reply)",
-            )
-        )
+    refuse_in_async_run("use_tools", "turn = await agent.ause_tools(reply)")
     with contextlib.ExitStack() as stack:
         work = _BlockingWork(stack)
         steps = StepsInHand(make(work.put))

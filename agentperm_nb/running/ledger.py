@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
-from agentperm_nb.errors import warn_user
 from agentperm_nb.json_values import call_text, digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
@@ -27,7 +26,7 @@ from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.nesting import Level
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
-from agentperm_nb.running.reporter import Reporter, masking
+from agentperm_nb.running.reporter import Reporter, tell
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
@@ -253,11 +252,16 @@ class Ledger:
 
     def _tell(self, method: str, item: CallItem, *args: Any) -> None:
         shown = partial(call_text, item.call.name, item.shown_args)
-        try:
-            with masking(lambda call: shown(), lambda text: self.recorder.text(text, item)):
-                getattr(self.reporter, method)(self.state, item.call, *args)
-        except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
-            warn_user(self.recorder.text(f"the reporter raised in {method}: {describe_error(error)}"), UserWarning)
+        tell(
+            self.reporter,
+            method,
+            self.state,
+            item.call,
+            *args,
+            call=lambda call: shown(),
+            text=lambda text: self.recorder.text(text, item),
+            error_text=self.recorder.text,
+        )
 
     def result_of(
         self,

@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from weakref import WeakValueDictionary
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.errors import fix_message
+from agentperm_nb.errors import fix_message, warn_user
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, visible
 from agentperm_nb.running.recording import describe_error
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentperm_nb.running.outcomes import ToolOutcome
     from agentperm_nb.running.state import State
 
-__all__ = ["PrintReporter", "Reporter", "masking"]
+__all__ = ["PrintReporter", "Reporter", "masking", "tell"]
 
 _LONGEST, _LOOKED_AT = 200, 4_000  # characters of a text that are printed, and that are masked before
 _MOST_LEVELS = 20  # of subagents
@@ -169,3 +169,28 @@ def _shown(text: str) -> str:
 
 def _one_line(text: str, *, left_out: int = 0) -> str:
     return shorten(visible(text).replace("\n", "⏎").replace("\t", " "), _LONGEST, left_out=left_out)
+
+
+def tell(
+    reporter: Reporter | None,
+    method: str,
+    *args: Any,
+    call: Callable[[ToolCall], str],
+    text: Callable[[str], str],
+    error_text: Callable[[str], str],
+) -> None:
+    """Call a method of a reporter; what it raises becomes a warning.
+
+    Args:
+        reporter: The reporter.
+        method: Name of the method.
+        *args: What it is called with.
+        call: Shows a call, masked; see `masking`.
+        text: Masks a text; see `masking`.
+        error_text: Masks the warning.
+    """
+    try:
+        with masking(call, text):
+            getattr(reporter, method)(*args)
+    except Exception as error:  # noqa: BLE001 - a report that fails must not change what runs
+        warn_user(error_text(f"the reporter raised in {method}: {describe_error(error)}"), UserWarning)
