@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb import human as _human
 from agentperm_nb.analysis.log import Log
 from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
-from agentperm_nb.approvals.decisions import ApprovalDecision, PermissionResult, Scope
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
 from agentperm_nb.audit.store import MemoryStore
 from agentperm_nb.calls import ToolCall, format_call
@@ -37,6 +37,7 @@ from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
+from agentperm_nb.permissions.types import PermissionResult
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import Image

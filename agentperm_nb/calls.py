@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentperm_nb.errors import fix_message
@@ -28,6 +28,7 @@ class ToolCall:
         id: The provider's id of the call; it may be empty, and it may repeat.
         invalid: Why the arguments could not be read, for a call whose arguments are not a JSON object. Such a call is
             an input error: it is answered with this text, is never put to a person and never runs.
+        destructive: Whether its tool says that the call may destroy something; set by the agent, None where nobody knows.
 
     Raises:
         TypeError: A field has the wrong type.
@@ -38,6 +39,7 @@ class ToolCall:
     args: Mapping[str, Any] = field(default_factory=FrozenDict)
     id: str = ""
     invalid: str | None = None
+    destructive: bool | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         example = "ToolCall('read_file', {'path': 'notes.txt'}, id='call_1')"
@@ -88,6 +90,19 @@ class ToolCall:
         shown += [f"id={self.id!r}"] if self.id else []
         shown += [f"invalid={Redactor().text(self.invalid)!r}"] if self.invalid is not None else []
         return f"ToolCall({', '.join(shown)})"
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, as objects with ``check(call, *, context, user_id)`` read it."""
+        return self.name
+
+    def is_destructive(self) -> bool:
+        """Return whether the call may destroy something: unless its tool says that it does not."""
+        return self.destructive is not False
+
+    def marked(self, destructive: bool) -> ToolCall:
+        """Return the same call, with what its tool says of it."""
+        return replace(self, destructive=destructive)
 
     def with_args(self, args: Mapping[str, Any]) -> ToolCall:
         """Return the same call with other arguments."""

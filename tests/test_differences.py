@@ -1,7 +1,4 @@
-"""The table of docs/differences.md, executed: each row is shown on the package there and on ours.
-
-A row of the page is a class here, with the row's subject, and two methods that show what stands in the two columns.
-"""
+"""The table of docs/differences.md about the permission list, executed (`difference_rows`)."""
 
 from __future__ import annotations
 
@@ -10,20 +7,21 @@ import gc
 import inspect
 import io
 import json
-import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import alpineagents as alpine
 import alpineagents.permissions as upstream
 import anyio
+import difference_rows
 import numpy
 import pytest
 from alpineagents import testing as alpine_testing
+from difference_rows import subjects
 from jupyter_client.manager import KernelManager
 from kernels import clean_environment
 from turns import Scripted
@@ -33,27 +31,11 @@ from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.human import default_human
 from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
 
-PAGE = Path(__file__).parents[1] / "docs" / "differences.md"
 GO = "Go"
 
 
-class Row:
+class Row(difference_rows.Row, table="The permission list"):
     """What one row of the table says."""
-
-    rows: ClassVar[dict[str, type[Row]]] = {}
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __init_subclass__(cls, *, subject: str) -> None:
-        assert subject not in Row.rows, f"two classes show the row {subject!r}"
-        Row.rows[subject] = cls
-
-    def there(self) -> None:
-        raise NotImplementedError
-
-    def here(self) -> None:
-        raise NotImplementedError
 
 
 # --- ways to do a turn ------------------------------------------------------------------------------------------------
@@ -966,16 +948,10 @@ class OneLoop(Row, subject="async tools in the sync form"):
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def subjects() -> Iterator[str]:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    for line in lines[lines.index("| subject | there | here |") + 2 :]:
-        if not line.startswith("|"):
-            return
-        yield re.split(r"(?<!\\)\|", line)[1].strip()
-
-
 def test_every_row_of_the_table_is_shown_by_a_class_and_every_class_shows_a_row() -> None:
-    assert sorted(subjects()) == sorted(Row.rows), "each row of docs/differences.md has a class in this file"
+    assert sorted(subjects("The permission list")) == sorted(Row.rows), (
+        "each row of docs/differences.md has a class in this file"
+    )
 
 
 @pytest.mark.parametrize("column", ["there", "here"])

@@ -10,8 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from statements import COLLECTED, NOT_YET, ROWS_NOT_YET, STATEMENTS
+from statements import COLLECTED, NOT_YET, ROWS_NOT_YET
+from statements import STATEMENTS as OF_THE_LIST
+from statements_of_modes import STATEMENTS as OF_MODES
+from statements_of_policies import STATEMENTS as OF_POLICIES
 
+STATEMENTS = {**OF_THE_LIST, **OF_POLICIES, **OF_MODES}
 REPOSITORY = Path(__file__).parents[1]
 KEPT = {key for key, statement in STATEMENTS.items() if statement.status == "kept"}
 
@@ -72,6 +76,6 @@ def test_a_statement_in_which_we_differ_has_its_row_among_the_differences() -> N
 
 def test_a_statement_is_a_sentence_that_is_kept_or_points_to_a_row() -> None:
     for key, statement in STATEMENTS.items():
-        assert re.fullmatch(r"[A-SVWX]\d*[a-c]?", key)
+        assert re.fullmatch(r"[A-SVWX]\d*[a-c]?|(?:RP|MA)\d+\.\d+", key)
         assert statement.text.endswith(".")
         assert (statement.status, bool(statement.row)) in {("kept", False), ("different", True)}

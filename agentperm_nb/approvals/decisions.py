@@ -10,26 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
 from typing import Any, Literal, get_args
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import freeze
+from agentperm_nb.permissions.types import PermissionResult
 
-__all__ = ["Action", "ApprovalDecision", "PermissionResult", "Scope", "as_decision"]
+__all__ = ["Action", "ApprovalDecision", "Scope", "as_decision"]
 
 Action = Literal["allow", "deny", "edit", "remember_allow", "remember_deny"]
 _EXAMPLE = (
     "ApprovalDecision('deny', reason='not on a Friday')\nApprovalDecision('edit', edited_args={'path': 'copy.txt'})"
 )
-
-
-class PermissionResult(str, Enum):  # noqa: UP042 - str() is published as "PermissionResult.ALLOW", unlike StrEnum's
-    """What a rule of a policy says, and one of the forms in which a handler may answer."""
-
-    ALLOW = "allow"
-    DENY = "deny"
-    ASK = "ask"
 
 
 @dataclass(frozen=True, slots=True)

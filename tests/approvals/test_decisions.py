@@ -10,7 +10,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from agentperm_nb.approvals.decisions import ApprovalDecision, PermissionResult, Scope, as_decision
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
+from agentperm_nb.permissions.types import PermissionResult
 
 
 @pytest.mark.parametrize(
