@@ -28,7 +28,7 @@ class ToolCall:
         id: The provider's id of the call; it may be empty, and it may repeat.
         invalid: Why the arguments could not be read, for a call whose arguments are not a JSON object. Such a call is
             an input error: it is answered with this text, is never put to a person and never runs.
-        destructive: Whether its tool says that the call may destroy something; set by the agent, None where nobody knows.
+        destructive: Whether the call may destroy something, by what its tool says; set by the agent, else None.
 
     Raises:
         TypeError: A field has the wrong type.
