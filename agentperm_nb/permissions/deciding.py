@@ -11,6 +11,9 @@ leaves the call undecided and goes to the caller, with a note that names the per
 that the permission's kind does not allow is such an exception. Nothing but ``Allowed()``, or a person's answer to an
 ``Ask``, lets a call run.
 
+A policy or a mode object is one deciding step of the list (`permissions.wrapping`), which says itself which part of it
+decided, and denies a call that it could not decide.
+
 The order is one generator, `deciding`. It asks the built-in rules itself and hands every other permission to its driver
 as a `Check`; `decide` drives it on the calling thread, `adecide` on the event loop, and a turn drives many of them.
 """
@@ -27,12 +30,12 @@ from agentperm_nb.permissions.builtin import DecideByHuman, latest_change, settl
 from agentperm_nb.permissions.kinds import (
     DenyPermission,
     Permission,
-    checked_permissions,
     fits,
     names_of,
     wrong_verdict,
 )
 from agentperm_nb.permissions.verdicts import Allowed, Denied, Verdict
+from agentperm_nb.permissions.wrapping import Said, Step, wrapped
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
 
@@ -57,7 +60,8 @@ class PermissionList:
     """The permissions of an agent in the order of asking, with their names.
 
     Args:
-        permissions: A list of permissions, or None: then nothing is checked, and what is not denied above may run.
+        permissions: A list of permissions, policies and mode objects, or None: then nothing is checked, and what is not
+            denied above may run.
         above: The lists of the runs above, outermost first. Their deny permissions come first.
 
     Raises:
@@ -67,8 +71,8 @@ class PermissionList:
     def __init__(self, permissions: object, *, above: Iterable[PermissionList] = ()) -> None:
         self.unchecked: bool = permissions is None
         """Whether the list is None."""
-        self.items: tuple[Permission, ...] = () if permissions is None else checked_permissions(permissions)
-        """The agent's own permissions, in list order."""
+        self.items: tuple[Permission, ...] = () if permissions is None else wrapped(permissions)
+        """The agent's own permissions, in list order; policies and mode objects as their steps."""
         inherited: dict[int, Permission] = {}
         for higher in above:
             inherited.update((id(item), item) for item, _ in higher.order if isinstance(item, DenyPermission))
@@ -113,6 +117,19 @@ class PermissionList:
         """The names, in the order of asking."""
         return tuple(name for _, name in self.order)
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The agent's own permissions as they were given."""
+        return tuple(item.original if isinstance(item, Step) else item for item in self.items)
+
+    def bypasses(self, user_id: str | None) -> bool:
+        """Return whether a mode of the list is BYPASS for a user."""
+        return any(isinstance(item, Step) and item.bypasses(user_id) for item, _ in self.order)
+
+    def describe(self) -> list[str]:
+        """Return what is in the list, in the order of asking, the rules of a policy one by one."""
+        return [text for item, name in self.order for text in (item.describes if isinstance(item, Step) else [name])]
+
     def __repr__(self) -> str:
         return "UNCHECKED" if self.unchecked else f"[{', '.join(self.names)}]"
 
@@ -124,12 +141,17 @@ class Decision:
     verdict: Verdict
     """``Allowed()``, ``Denied(...)`` or ``Ask(...)``."""
     decided_by: str | None
-    """Name of the permission that decided; None when nobody did or nothing is checked."""
+    """Name of the permission that decided, with the part of a policy or mode that did; None when nobody did or nothing
+    is checked."""
     kind: str
     """Kind of that permission, or ``nobody``, or ``unchecked``."""
     permission: Permission | None = None
-    error: ToolError | None = None
-    """The ToolError with which a permission denied."""
+    error: Exception | None = None
+    """The ToolError with which a permission denied, or what a policy or mode object raised."""
+    part: str = ""
+    """Which part of a policy or mode object decided, such as the name of a rule."""
+    said: Said | None = None
+    """What a policy or mode object said, in full."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -174,19 +196,22 @@ def deciding(
         TypeError: A permission returned what its kind may not.
         Exception: Whatever a permission raised, but for a ToolError that denies.
     """
-    for permission, name, verdict in permissions.plan(call.name).entries:
-        if verdict is not None:
-            return Decision(verdict, name, permission.kind, permission)
+    answer: Any
+    for permission, name, settled in permissions.plan(call.name).entries:
+        if settled is not None:
+            return Decision(settled, name, permission.kind, permission)
         try:
             if isinstance(permission, DecideByHuman):
                 if permission.asks_by_itself:
-                    verdict = yield Check(permission, state, call, tool)
+                    answer = yield Check(permission, state, call, tool)
                 else:
-                    verdict = permission.as_ask(call, tool)
+                    answer = permission.as_ask(call, tool)
             elif permission.blocking or type(permission).acheck is not Permission.acheck:
-                verdict = yield Check(permission, state, call, tool)
+                answer = yield Check(permission, state, call, tool)
             else:
-                verdict = permission.check(state, call, tool)
+                answer = permission.check(state, call, tool)
+            said = answer if isinstance(permission, Step) and type(answer) is Said else None
+            verdict = answer if said is None else said.verdict
             if not fits(permission, verdict):
                 raise wrong_verdict(permission, verdict)
         except Exception as raised:
@@ -199,6 +224,9 @@ def deciding(
                 raise other from raised
             raised.add_note(note)
             raise
+        if said is not None and verdict is not None:
+            by = f"{name}: {said.part}" if said.part else name
+            return Decision(verdict, by, permission.kind, permission, said.error, said.part, said)
         if verdict is not None:
             return Decision(verdict, name, permission.kind, permission)
     if permissions.unchecked:

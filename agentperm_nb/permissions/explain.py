@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.permissions.deciding import Decision, PermissionList
-from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import shorten, table_html, table_text, visible
 
@@ -77,7 +77,7 @@ def explanation_of(
             permission.kind,
             "no opinion"
             if index < place
-            else _says(decision.verdict, redactor)
+            else _says(decision, redactor)
             if index == place
             else "not asked: decided above",
         )
@@ -92,11 +92,12 @@ def explanation_of(
     return Explanation(shown, word, decision.decided_by, reason, rows)
 
 
-def _says(verdict: Verdict, redactor: Redactor) -> str:
-    match verdict:
+def _says(decision: Decision, redactor: Redactor) -> str:
+    part = f"{redactor.text(decision.part)}: " if decision.part else ""
+    match decision.verdict:
         case Denied(reason, stop):
-            return f"denied{' and stops the turn' if stop else ''}: {redactor.text(reason)}"
+            return f"{part}denied{' and stops the turn' if stop else ''}: {redactor.text(reason)}"
         case Ask(reason):
-            return f"asks a person: {redactor.text(reason)}"
+            return f"{part}asks a person: {redactor.text(reason)}"
         case _:
-            return "allowed"
+            return f"{part}allowed"

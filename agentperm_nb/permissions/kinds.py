@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
@@ -25,7 +25,6 @@ __all__ = [
     "DecidePermission",
     "DenyPermission",
     "Permission",
-    "checked_permissions",
     "fits",
     "names_of",
     "wrong_verdict",
@@ -185,39 +184,6 @@ def wrong_verdict(permission: Permission, returned: object) -> TypeError:
             example,
         )
     )
-
-
-def checked_permissions(permissions: object) -> tuple[Permission, ...]:
-    """Return the permissions of ``permissions=`` as a tuple.
-
-    Raises:
-        TypeError: It is not a list of permissions.
-    """
-    example = "Agent(tools, permissions=[AllowByReadOnly(), DecideByHuman()])"
-    if issubclass(type(permissions), Permission):  # its real type: a mock with a spec only claims to be one
-        return (cast("Permission", permissions),)
-    if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
-        raise TypeError(
-            fix_message(
-                f"permissions= takes a list of permissions (got: {permissions!r})",
-                "give a list; [] denies every call, None switches the checks off",
-                example,
-            )
-        )
-    listed = tuple(permissions)
-    for item in listed:
-        if isinstance(item, type):
-            problem = f"{item.__name__} passed in permissions= is not a Permission object (it is the class)"
-            raise TypeError(fix_message(problem, f"make an object of it: {item.__name__}(...)", example))
-        if not issubclass(type(item), Permission):
-            raise TypeError(
-                fix_message(
-                    f"{item!r} passed in permissions= is not a Permission object",
-                    "use the built-in permissions, or subclass one of the three kinds",
-                    example,
-                )
-            )
-    return listed
 
 
 def names_of(permissions: Iterable[Permission]) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ from agentperm_nb.permissions.kinds import (
     DecidePermission,
     DenyPermission,
     Permission,
-    checked_permissions,
     names_of,
 )
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.permissions.wrapping import wrapped
 from agentperm_nb.testing import tool_call
 from agentperm_nb.tools import Tool
 
@@ -313,28 +313,28 @@ class TestLists:
     @pytest.mark.states("F2")
     def test_permissions_are_given_as_a_list(self, given: Any) -> None:
         with pytest.raises(TypeError, match="permissions= takes a list") as caught:
-            checked_permissions(given)
+            wrapped(given)
         assert three_parts(caught.value)
 
     @pytest.mark.parametrize("wrap", [list, tuple, iter, lambda items: dict.fromkeys(items)])
     def test_any_iterable_is_a_list_and_is_kept_as_a_tuple(self, wrap: Any) -> None:
         items = [AllowByReadOnly(), _Plain()]
-        assert checked_permissions(wrap(items)) == tuple(items)
+        assert wrapped(wrap(items)) == tuple(items)
 
     @pytest.mark.states("F2")
     def test_one_permission_may_stand_for_a_list_of_it(self) -> None:
         one = AllowByReadOnly()
-        assert checked_permissions(one) == (one,)
-        assert checked_permissions([]) == ()
+        assert wrapped(one) == (one,)
+        assert wrapped([]) == ()
 
     @pytest.mark.states("F2")
     def test_a_class_and_any_other_object_in_the_list_are_refused(self) -> None:
         with pytest.raises(TypeError, match=r"AllowByReadOnly passed in permissions= .* \(it is the class\)") as caught:
-            checked_permissions([AllowByReadOnly])
+            wrapped([AllowByReadOnly])
         assert three_parts(caught.value)
         for item in ("deny", None, Allowed(), lambda: None):
             with pytest.raises(TypeError, match="passed in permissions= is not a Permission object"):
-                checked_permissions([item])
+                wrapped([item])
 
     @pytest.mark.states("F2")
     @pytest.mark.parametrize(
