@@ -12,6 +12,7 @@ from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, same_json
+from agentperm_nb.permissions.policy import PermissionRule
 from agentperm_nb.render import MASK
 from agentperm_nb.tools import Tool
 
@@ -67,6 +68,10 @@ class ApprovalRequest:
     """The question in full, masked, for a classic Human, who is given nothing else."""
     state: Any = field(default=None, repr=False)
     """The State of the run that made the call, for a classic Human."""
+    policy_rule: PermissionRule | None = field(default=None, repr=False)
+    """The rule of a policy that sent the call here."""
+    bypass: bool = False
+    """Whether a mode of the agent is BYPASS: calls that reach it run unasked."""
 
     def restore(self, edited: Mapping[str, Any]) -> dict[str, Any]:
         """Return edited arguments with the real value put back wherever a masked one was left as it was shown.

@@ -126,6 +126,11 @@ class PermissionList:
         """Return whether a mode of the list is BYPASS for a user."""
         return any(isinstance(item, Step) and item.bypasses(user_id) for item, _ in self.order)
 
+    @property
+    def has_policy(self) -> bool:
+        """Whether there is a policy in the list."""
+        return any(isinstance(item, Step) and item.has_policy for item in self.items)
+
     def describe(self) -> list[str]:
         """Return what is in the list, in the order of asking, the rules of a policy one by one."""
         return [text for item, name in self.order for text in (item.describes if isinstance(item, Step) else [name])]

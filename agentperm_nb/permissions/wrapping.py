@@ -36,6 +36,7 @@ __all__ = [
     "PolicyStep",
     "Said",
     "Step",
+    "marked",
     "step_of",
     "wrapped",
 ]
@@ -88,6 +89,11 @@ class Step(DecidePermission):
         """Return whether it lets a user's calls pass that would be asked about."""
         return False
 
+    @property
+    def has_policy(self) -> bool:
+        """Whether it is a policy, or holds one."""
+        return False
+
     def failed(self, part: str, error: Exception) -> Said:
         """Return the denial of a call that the step could not decide."""
         named = f"{self.name}: {part}" if part else str(self.name)
@@ -110,6 +116,11 @@ class PolicyStep(Step):
     def handler(self) -> Any:
         """The policy's own handler."""
         return self.original.handler
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether it is a policy: it is."""
+        return True
 
     @property
     def describes(self) -> list[str]:
@@ -151,8 +162,8 @@ class ModeStep(Step):
         if isinstance(self.original, AllowAll):
             return Said(Allowed(), "", self)
         try:
-            marked = _marked(call, tool, trusts_servers=self.original.trust_mcp)
-            decision, part = self.original.decide_with_part(marked, _user())
+            told = marked(call, tool, trusts_servers=self.original.trust_mcp)
+            decision, part = self.original.decide_with_part(told, _user())
         except Exception as error:  # noqa: BLE001 - the tool's own hints may raise anything: that call is denied
             return self.failed("", error)
         return Said(_verdict_of_decision(decision, call), part, self)
@@ -178,8 +189,8 @@ class AsyncModeStep(Step):
             }
         given = {"context": told, "user_id": _user()}
         try:
-            marked = _marked(call, tool, trusts_servers=getattr(self.original, "trust_mcp", False) is True)
-            answer = await self.original.check(marked, **{name: given[name] for name in self._keywords})
+            seen = marked(call, tool, trusts_servers=getattr(self.original, "trust_mcp", False) is True)
+            answer = await self.original.check(seen, **{name: given[name] for name in self._keywords})
         except Exception as error:  # noqa: BLE001 - an object of the user's may raise anything: that call is denied
             return self.failed("", error)
         if type(answer) is not PermissionDecision:
@@ -209,6 +220,13 @@ class PerUserStep(Step):
         if kept is None:
             kept = self._steps[id(applies)] = (applies, step_of(applies))
         return kept[1]
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether a policy applies to one of its users."""
+        return any(
+            isinstance(part, PermissionPolicy) for part in (*self.original.policies.values(), self.original.default)
+        )
 
     @property
     def describes(self) -> list[str]:
@@ -390,8 +408,17 @@ def _verdict_of_decision(decision: PermissionDecision, call: ToolCall) -> Verdic
     return Denied(reason or f"{call.name}: denied by policy")
 
 
-def _marked(call: ToolCall, tool: Tool, *, trusts_servers: bool) -> ToolCall:
-    """Return the call with what its tool says of it."""
+def marked(call: ToolCall, tool: Tool, *, trusts_servers: bool = False) -> ToolCall:
+    """Return the call with what its tool says of it.
+
+    Args:
+        call: The call.
+        tool: Its tool.
+        trusts_servers: Whether to believe a server that says its tool destroys nothing.
+
+    Raises:
+        Exception: Whatever the tool's own ``hints_for`` raised.
+    """
     hints = tool.hints_for(call.args)
     from_server = tool.server is not None or hints.source != "tool"
     return call.marked(hints.destructive is not False or (from_server and not trusts_servers))

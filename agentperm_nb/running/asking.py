@@ -20,18 +20,21 @@ from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decisio
 from agentperm_nb.approvals.desk import Answer, DeskChange
 from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id, who
 from agentperm_nb.errors import ToolError, warn_user
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.verdicts import Denied
+from agentperm_nb.permissions.wrapping import marked
 from agentperm_nb.render import flags
 from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.recording import describe_error
+from agentperm_nb.tools import Tool
 
 __all__ = ["ask_people"]
 
@@ -67,8 +70,8 @@ class _Asking:
                 continue
             request = item.request = self._request(item)
             self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
-            asked = asks_for(item.request_permission, self.engine, self.turn.above)
-            approver = asked.approver_for(item.request_permission)
+            asked = asks_for(item.request_permission, self.engine, self.turn.above, item.said)
+            approver = asked.approver_for(item.request_permission, item.said)
             groups.setdefault(id(approver), (approver, []))[1].append(request)
             self.open[request.id] = item
             self.given[request.id] = approver
@@ -102,7 +105,7 @@ class _Asking:
         plain = isinstance(permission, DecideByHuman) and type(permission).question is DecideByHuman.question
         return ApprovalRequest(
             id=new_id("ask"),
-            call=item.call,
+            call=self._marked(item, item.tool),
             call_key=item.call_key,
             tool=item.tool,
             shown_args=item.shown_args,
@@ -117,7 +120,16 @@ class _Asking:
             ran_before=self.engine.ran.get(item.digest),
             flags=tuple(flags([item.call.name, item.call.args])),
             state=self.turn.state,
+            policy_rule=item.said.rule if item.said is not None else None,
+            bypass=self.turn.permissions.bypasses(self.turn.context.user_id),
         )
+
+    @staticmethod
+    def _marked(item: CallItem, tool: Tool) -> ToolCall:
+        try:
+            return marked(item.call, tool)
+        except Exception:  # noqa: BLE001 - hints of the user's may raise anything: then it counts as destructive
+            return item.call.marked(True)
 
     # ------------------------------------------------------------------ messages
 
@@ -268,6 +280,7 @@ class _Asking:
         if isinstance(again.verdict, Denied):
             item.decided_by, item.decided_kind, item.error = again.decided_by, again.kind, again.error
             self.turn.deny(item, again.verdict)
+            self.turn.warn_of(item, again)
             return False
         return True
 

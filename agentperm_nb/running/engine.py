@@ -13,11 +13,13 @@ from typing import Any
 from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
 from agentperm_nb.approvals.desk import Desk, DeskChange
 from agentperm_nb.approvals.memory import Memory
+from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import Approver
 from agentperm_nb.audit.store import Store
 from agentperm_nb.human import default_human
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.tools import Tool
@@ -51,6 +53,8 @@ class Engine:
     human: Any = AUTO
     """A Human, an approver, None for nobody on purpose, or AUTO."""
     handler: Approver | None = None
+    policy_handler: Approver | None = None
+    """Answers what a policy asks, where the policy has no handler of its own."""
     reporter: Reporter | None = None
     memory: Memory = field(default_factory=Memory)
     finished: int = 0
@@ -59,6 +63,7 @@ class Engine:
     """When a call of this digest last finished."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _approvers: dict[int, Approver] = field(default_factory=dict)
+    _policy_approvers: dict[int, Approver] = field(default_factory=dict)
     _asked: OrderedDict[str, Callable[[DeskChange], None]] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -94,9 +99,19 @@ class Engine:
             return default_human()
         return self.human
 
-    def approver_for(self, permission: Permission | None) -> Approver:
-        """Return who answers a permission's requests: its own human, else the handler, else the agent's human."""
+    def approver_for(self, permission: Permission | None, said: Said | None = None) -> Approver:
+        """Return who answers a permission's requests.
+
+        Its own human or handler; of a policy the agent's handler for policies; else the handler, else the agent's
+        human.
+        """
         own = getattr(permission, "human", None)
+        if own is None and said is not None and said.step is not None:
+            handler = said.step.handler
+            if handler is not None:
+                return self._policy_approvers.setdefault(id(handler), PolicyHandlerApprover(handler))
+            if said.step.has_policy and self.policy_handler is not None:
+                return self.policy_handler
         if own is None and self.handler is not None:
             return self.handler
         whom = own if own is not None else self.whom()

@@ -14,6 +14,7 @@ from agentperm_nb.json_values import canonical_json, digest_of, freeze
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Verdict
+from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.recording import hidden_values
@@ -46,6 +47,9 @@ class CallItem:
     """Digest of the call that was decided about: the edited one, where it was edited."""
     request: ApprovalRequest | None = None
     request_permission: Permission | None = None
+    """The permission of the list that sent the call to a person."""
+    said: Said | None = None
+    """What a policy or mode object said, which sent it there."""
     answer: Answer | None = None
     asked: bool = False
     """Whether a person, or who stands in for one, was asked and allowed it."""

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
+from agentperm_nb.errors import warn_user
 from agentperm_nb.json_values import call_text, digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
+from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import Image
 from agentperm_nb.running.effects import Effect, Message
 from agentperm_nb.running.engine import Engine
@@ -295,6 +297,30 @@ class Ledger:
                 "at": self.recorder.latest,
             }
         )
+
+    def warn_of(self, item: CallItem, decision: Decision) -> None:
+        """Warn of a policy or mode object that could not decide about a call, which was denied.
+
+        Raises:
+            Warning: The user's filters make an error of it.
+        """
+        if decision.said is not None and decision.said.warning:
+            text = self.recorder.text(decision.said.warning, item)
+            self.warn(item, f"{text}, so the call to {item.call.name} was denied")
+
+    def warn(self, item: CallItem, text: str) -> None:
+        """Warn of a call that was denied; see `warn_of`."""
+        try:
+            warn_user(text)
+        except Warning as error:  # the user's filters make an error of it
+            error.add_note(f"warned about {self.masked_call(item)}, which was denied")
+            self.state.record_error(error, item.call)
+            raise
+
+    @staticmethod
+    def masked_call(item: CallItem) -> str:
+        """Return the call as it would run, as text, secrets masked."""
+        return Redactor().call(item.final, item.tool.secret if item.tool is not None else ())
 
     def undecided(self, item: CallItem, error: Exception) -> None:
         """Record a call that a permission could not decide because it raised; `report` tells of it."""

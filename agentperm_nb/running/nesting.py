@@ -17,6 +17,7 @@ from agentperm_nb.human import Human, is_human
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.running.engine import AUTO, Engine
 
 __all__ = [
@@ -81,17 +82,26 @@ def effective(own: PermissionList, *, given: bool, above: tuple[Level, ...]) -> 
     return PermissionList(items, above=[level.permissions for level in above])
 
 
-def asks_for(permission: Permission | None, engine: Engine, above: tuple[Level, ...]) -> Engine:
+def asks_for(
+    permission: Permission | None, engine: Engine, above: tuple[Level, ...], said: Said | None = None
+) -> Engine:
     """Return the engine whose human or handler a permission asks: of the run that wrote it.
 
-    Where that run was given nobody, those of the nearest run above it that was given somebody, or None on purpose.
+    Where that run was given nobody, those of the nearest run above it that was given somebody, or None on purpose. What
+    a policy asks is also answered by a run's handler for policies.
     """
+    policy = said is not None and said.step is not None and said.step.has_policy
     chain = [engine, *(level.engine for level in reversed(above))]  # innermost first
     for index, writer in enumerate(chain):
         if any(item is permission for item in writer.own.items):
             chain = chain[index:]
             break
-    return next((one for one in chain if one.handler is not None or one.human is not AUTO), chain[0])
+    given = (
+        one
+        for one in chain
+        if one.handler is not None or one.human is not AUTO or (policy and one.policy_handler is not None)
+    )
+    return next(given, chain[0])
 
 
 def check_human(permissions: PermissionList, engine: Engine, above: tuple[Level, ...]) -> None:

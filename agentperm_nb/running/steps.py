@@ -25,11 +25,10 @@ from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import Any
 
-from agentperm_nb.errors import ToolError, ToolInputError, warn_user
+from agentperm_nb.errors import ToolError, ToolInputError
 from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
-from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import ResultForm, result_form
 from agentperm_nb.running.asking import ask_people
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
@@ -143,26 +142,23 @@ class TurnSteps(Ledger):
             self.deny(item, verdict)
             if decision.kind == "nobody":
                 self._warn_that_nobody_decided(item)
+            self.warn_of(item, decision)
             return
         problems = item.tool.check_args(item.call.args)
         if problems:
             self.refuse_input(item, "; ".join(f"{name}: {text}" if name else text for name, text in problems))
         elif isinstance(verdict, Ask):
             item.rule, item.reason = decision.decided_by or "", verdict.reason
-            item.request_permission = decision.permission
+            item.request_permission, item.said = decision.permission, decision.said
         elif isinstance(verdict, Allowed):
             self.allow(item)
 
     def _warn_that_nobody_decided(self, item: CallItem) -> None:
-        try:
-            warn_user(
-                f"No permission allowed or denied the call to {item.call.name}, so it was denied. To allow every "
-                "call no permission denies, put AllowByDefault() at the end of permissions="
-            )
-        except Warning as error:  # the user's filters make an error of it
-            error.add_note(f"warned about {self._masked(item)}, which was denied")
-            self.state.record_error(error, item.call)
-            raise
+        self.warn(
+            item,
+            f"No permission allowed or denied the call to {item.call.name}, so it was denied. To allow every "
+            "call no permission denies, put AllowByDefault() at the end of permissions=",
+        )
 
     # ------------------------------------------------------------------ running
 
@@ -229,6 +225,7 @@ class TurnSteps(Ledger):
             verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")
         assert isinstance(verdict, Denied)
         self.deny(item, verdict)
+        self.warn_of(item, decision)
         return False
 
     def _done(self, done: ToolDone) -> None:
@@ -248,7 +245,7 @@ class TurnSteps(Ledger):
         result = self.result_of(
             item, kind, form.text, "allowed", error=error, value=done.value, images=form.images, late=True
         )
-        self.state.add_late(result, f"interrupted {self._masked(item)} finished later: {form.text}")
+        self.state.add_late(result, f"interrupted {self.masked_call(item)} finished later: {form.text}")
         self.recorder.late_result(item, form.text, error)
 
     def _finish(self, done: ToolDone) -> None:
@@ -260,10 +257,6 @@ class TurnSteps(Ledger):
         self.close(item, kind, text, "allowed", error=error, value=done.value, images=form.images)
         self.report()
 
-    @staticmethod
-    def _masked(item: CallItem) -> str:
-        return Redactor().call(item.final, item.tool.secret if item.tool is not None else ())
-
     def _outcome(self, done: ToolDone) -> tuple[ToolOutcomeKind, ResultForm, BaseException | None]:
         """Return how a call ended, and what the model is told."""
         error = done.error
@@ -274,7 +267,7 @@ class TurnSteps(Ledger):
             return ToolOutcomeKind.INPUT_ERROR, ResultForm(f"(input error: {error})"), error
         if isinstance(error, ToolError):
             return ToolOutcomeKind.ERROR, ResultForm(str(error)), error
-        note = f"exception raised in tool {self._masked(done.item)}"
+        note = f"exception raised in tool {self.masked_call(done.item)}"
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
         return ToolOutcomeKind.ERROR, ResultForm(describe_error(error)), error
