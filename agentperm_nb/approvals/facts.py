@@ -54,6 +54,9 @@ def badges(request: ApprovalRequest) -> list[Badge]:
         found.append(Badge(f"{said}writes", "plain", "It changes something, and neither deletes nor overwrites."))
     if hints.open_world and "open_world" in hints.said:
         found.append(Badge(f"{said}open world", "plain", "It may reach outside of this machine."))
+    if request.bypass:
+        about = "A mode of this agent is BYPASS: calls that reach it run unasked. This call was asked about before it."
+        found.append(Badge("BYPASS is on", "caution", about))
     found += [Badge(flag, "caution", _FLAGS.get(flag, "")) for flag in request.flags]
     found += [
         Badge(host, "caution", "The real name of a host that is written with other than ASCII letters.")

@@ -41,7 +41,7 @@ __all__ = [
     "wrapped",
 ]
 
-_EXAMPLE = "Agent(tools, permissions=[DenyByName(['delete_*']), AllowByReadOnly(), DecideByHuman()])"
+_EXAMPLE = "Agent(tools, permissions=[AllowByReadOnly(), DecideByHuman()])"
 
 
 @dataclass(frozen=True, slots=True)

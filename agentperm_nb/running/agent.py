@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
 from agentperm_nb.approvals.desk import the_desk
+from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.context import running_in
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import sha256
 from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
-from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.conversing import Conversing
 from agentperm_nb.running.engine import AUTO, Engine
@@ -29,6 +30,7 @@ from agentperm_nb.running.turn_taking import check_texts
 from agentperm_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
+    from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
     from agentperm_nb.running.card import AgentCard
 
 __all__ = ["DEFAULT", "Agent"]
@@ -60,12 +62,15 @@ class Agent(Conversing):
         description: What the agent is good for, told to the model of an agent that has it as a tool.
         loop: What ``run`` and ``arun`` do with each turn; made with ``@loop``.
         turn_limit: How many turns a run of the default loop may take.
-        permissions: The list that decides. Left out: read-only calls pass, a person is asked about the rest. ``[]``
-            denies every call. Only an explicit None switches the checks off; then card, turns and log say UNCHECKED.
+        permissions: The list that decides: permissions, policies and mode objects, or one of them. Left out: read-only
+            calls pass, a person is asked about the rest. ``[]`` denies every call. Only an explicit None switches the
+            checks off; then card, turns and log say UNCHECKED.
         human: Who is asked: a Human, an approver, or None for nobody. Left out: the panel in a notebook, a prompt in a
             terminal, and nobody in a scheduled run, where calls that need a person are denied with the remedy.
         approval_handler: A function that answers in place of a person: ``handler(request)`` or
             ``handler(call, user_id)``, sync or async; it returns True, False or an `ApprovalDecision`.
+        permission_handler: An object with ``handle(request)`` that answers what a policy in `permissions` asks, where
+            the policy has no handler of its own.
         reporter: Who is told how a run goes.
         audit: The log of another agent, to share it; a new one in memory when left out.
         user: On whose behalf the agent works; JupyterHub's user or the login name when left out.
@@ -94,9 +99,10 @@ class Agent(Conversing):
         description: str | None = None,
         loop: Loop | Callable[..., Any] | None = None,
         turn_limit: int = TURN_LIMIT,
-        permissions: Iterable[Permission] | Permission | _Default | None = DEFAULT,
+        permissions: Any = DEFAULT,
         human: Any = AUTO,
         approval_handler: Callable[..., Any] | None = None,
+        permission_handler: PermissionHandler | AsyncPermissionHandler | None = None,
         reporter: Reporter | None = None,
         audit: Log | None = None,
         user: str | None = None,
@@ -136,6 +142,7 @@ class Agent(Conversing):
             policy_id=_policy_id(own),
             human=human,
             handler=HandlerApprover(approval_handler) if approval_handler is not None else None,
+            policy_handler=_policy_handler(permission_handler, own),
             reporter=reporter,
         )
         self._user, self._session = user, session
@@ -147,9 +154,10 @@ class Agent(Conversing):
             "description": description,
             "loop": loop,
             "turn_limit": turn_limit,
-            "permissions": own.items if self._given and not own.unchecked else permissions,
+            "permissions": own.given if self._given and not own.unchecked else permissions,
             "human": human,
             "approval_handler": approval_handler,
+            "permission_handler": permission_handler,
             "reporter": reporter,
             "audit": self.audit,
             "user": user,
@@ -203,9 +211,9 @@ class Agent(Conversing):
     # ------------------------------------------------------------------ what it is
 
     @property
-    def permissions(self) -> tuple[Permission, ...]:
-        """The agent's own permissions, in list order; empty for None and for ``[]``."""
-        return self._engine.own.items
+    def permissions(self) -> tuple[Any, ...]:
+        """The agent's own permissions as they were given, in list order; empty for None and for ``[]``."""
+        return self._engine.own.given
 
     @property
     def human(self) -> Any:
@@ -282,15 +290,18 @@ class Agent(Conversing):
             ("user", context.user_id or "unknown"),
             ("log", repr(self.audit)),
         )
-        return AgentCard(self.name, own.unchecked, rows(own, self._engine.tools), facts)
+        with running_in(context):  # what is decided may depend on the user
+            listed = rows(own, self._engine.tools)
+        return AgentCard(self.name, own.unchecked, listed, facts, bypass=own.bypasses(context.user_id))
 
     def _note_policy(self) -> None:
         own = self._engine.own
         recorder = Recorder(
             self.audit.store, self._engine.redactor, self._engine.policy_id, self._context(None, None, None), None
         )
-        listed = None if own.unchecked else [self._engine.redactor.text(name) for name in own.names]
-        recorder.note("policy", permissions=listed, unchecked=own.unchecked, how="agent made")
+        listed = None if own.unchecked else [self._engine.redactor.text(text) for text in own.describe()]
+        bypass = own.bypasses(self._context(None, None, None).user_id)
+        recorder.note("policy", permissions=listed, unchecked=own.unchecked, bypass=bypass, how="agent made")
 
 
 def _first(first: Any, tools: Any, instructions: str | None) -> tuple[str | None, Any]:
@@ -319,4 +330,19 @@ def _who(whom: Any) -> str:
 def _policy_id(permissions: PermissionList) -> str:
     if permissions.unchecked:
         return "unchecked"
-    return "policy_" + sha256(json.dumps(permissions.names))[:12]
+    return "policy_" + sha256(json.dumps(permissions.describe()))[:12]
+
+
+def _policy_handler(handler: Any, own: PermissionList) -> PolicyHandlerApprover | None:
+    if handler is None:
+        return None
+    approver = PolicyHandlerApprover(handler)
+    if not own.has_policy:
+        raise ValueError(
+            fix_message(
+                "permission_handler= answers what a policy asks, and there is no policy in permissions=",
+                "give a policy, or leave the handler out; approval_handler= answers what any permission asks",
+                "Agent(tools, permissions=PermissionPolicy([ASK_DESTRUCTIVE]), permission_handler=handler)",
+            )
+        )
+    return approver

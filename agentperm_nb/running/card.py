@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.context import get_run_context
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.permissions.wrapping import ModeStep, PerUserStep, PolicyStep, Step
 from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
 
@@ -26,6 +28,8 @@ class AgentCard:
     unchecked: bool
     tools: tuple[tuple[str, str, str], ...]
     facts: tuple[tuple[str, str], ...]
+    bypass: bool = False
+    """Whether a mode in its list is BYPASS."""
 
     def text(self) -> str:
         """Return the card as plain text."""
@@ -42,14 +46,18 @@ class AgentCard:
             f'<div><span style="opacity:.75">{escape(label)}</span>&ensp;{escape(value)}</div>'
             for label, value in self.facts
         )
-        warn = "border-left:3px solid var(--jp-warn-color0,#b35900);padding-left:8px;" if self.unchecked else ""
+        loud = self.unchecked or self.bypass
+        warn = "border-left:3px solid var(--jp-warn-color0,#b35900);padding-left:8px;" if loud else ""
         return (
             f'<div class="{NO_MATH}" style="font-size:var(--jp-ui-font-size1,13px);line-height:1.5;{warn}">'
             f'<div style="font-weight:600">{escape(self._title())}</div>{table}{facts}</div>'
         )
 
     def _title(self) -> str:
-        return f"Agent {self.name}" + (" · UNCHECKED: permissions=None, every call runs" if self.unchecked else "")
+        title = f"Agent {self.name}"
+        if self.unchecked:
+            return f"{title} · UNCHECKED: permissions=None, every call runs"
+        return f"{title} · BYPASS is on: what no deny refuses runs unasked" if self.bypass else title
 
 
 def who_decides(permissions: PermissionList, tool: Tool) -> str:
@@ -64,13 +72,21 @@ def who_decides(permissions: PermissionList, tool: Tool) -> str:
         if verdict == "depends":
             perhaps.append(name)
             continue
+        if verdict == "decides":
+            before = f"perhaps {', '.join(perhaps)}; else " if perhaps else ""
+            return f"{before}by {name}, depending on the call"
         before = f"perhaps {', '.join(perhaps)}; else " if perhaps else ""
         return f"{before}{verdict} by {name}"
     return (f"perhaps {', '.join(perhaps)}; else " if perhaps else "") + "denied: no permission allows it"
 
 
 def _opinion(permission: Permission, tool: Tool) -> str:
-    """Return what a permission says of every call of a tool: a verdict, nothing, or that it depends."""
+    """Return what a permission says of every call of a tool: a verdict, nothing, that it depends, or that it decides.
+
+    What decides always has an opinion, which depends on the call.
+    """
+    if isinstance(permission, Step):
+        return _opinion_of_step(permission, tool)
     known = type(permission).__module__ == "agentperm_nb.permissions.builtin"
     if known and isinstance(permission, DecideByHuman):
         return "asked"
@@ -80,6 +96,25 @@ def _opinion(permission: Permission, tool: Tool) -> str:
         verdict = permission.check(None, ToolCall(tool.name), tool)
     except Exception:  # noqa: BLE001 - a tool's hints may need arguments
         return "depends"
+    return _word(verdict)
+
+
+def _opinion_of_step(step: Step, tool: Tool) -> str:
+    if isinstance(step, PerUserStep):
+        context = get_run_context()
+        step = step.inner(None if context is None else context.user_id)
+    if isinstance(step, PolicyStep):
+        return "depends" if step.original.fallback is None else "decides"
+    if not isinstance(step, ModeStep):
+        return "decides"
+    try:
+        said = step.check(None, ToolCall(tool.name), tool)
+    except Exception:  # noqa: BLE001 - a tool's hints may need arguments
+        return "decides"
+    return "decides" if said.warning else _word(said.verdict)
+
+
+def _word(verdict: object) -> str:
     if isinstance(verdict, Denied):
         return "denied"
     if isinstance(verdict, Allowed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -77,7 +78,7 @@ def _decide_here(permissions: PermissionList, state: State, call: ToolCall, tool
         except BaseException as error:  # noqa: BLE001 - raised again on the calling thread
             found.append(error)
 
-    thread = threading.Thread(target=run, name="agentperm-explain")
+    thread = threading.Thread(target=copy_context().run, args=(run,), name="agentperm-explain")
     thread.start()
     thread.join()
     outcome = found[0]

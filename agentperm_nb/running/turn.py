@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PendingTurn", "Turn", "TurnTask"]
 
-_FIELDS = {"number", "run", "results", "stopped", "unchecked", "format"}
+_FIELDS = {"number", "run", "results", "stopped", "unchecked", "bypass", "format"}
 _COLUMNS = ("call", "verdict", "decided by", "answered by", "reason", "result")
 _IN_TEXT, _IN_HTML, _LOOKED_AT = 60, 300, 4_000  # characters
 _SHOWN_AT_END = 30  # calls at either end that are shown of a long turn
@@ -48,6 +48,7 @@ class Turn:
         results: Iterable[CallResult],
         stopped: StoppedByPermission | None,
         unchecked: bool,
+        bypass: bool = False,
         format: str,
         original: Any,
         provider_calls: Iterable[ProviderCall] = (),
@@ -65,6 +66,8 @@ class Turn:
         """Why the turn was stopped, or None. A loop ends here."""
         self.unchecked = unchecked
         """Whether the checks were switched off with ``permissions=None``."""
+        self.bypass = bypass
+        """Whether a mode in the list was BYPASS."""
         self.format = format
         """Form of the reply: ``anthropic``, ``openai-chat``, ``openai-responses`` or ``calls``."""
         self.provider_calls: tuple[ProviderCall, ...] = tuple(provider_calls)
@@ -123,6 +126,8 @@ class Turn:
         parts = [f"Turn {self.number}"]
         if self.unchecked:
             parts.append("UNCHECKED: permissions=None, every call was run")
+        if self.bypass:
+            parts.append("BYPASS was on: what no deny refused was run unasked")
         if self.stopped is not None:
             parts.append(self._redactor.text(str(self.stopped)))
         counts = dict.fromkeys((result.outcome.kind.value for result in self.results), 0)

@@ -159,7 +159,8 @@ class TurnTaking:
         """
         from agentperm_nb.running.explaining import call_of, explain_call
 
-        return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
+        with running_in(self._context(None, None, None)):  # what is decided may depend on the user
+            return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
 
     # ------------------------------------------------------------------ how
 
@@ -282,6 +283,7 @@ class TurnTaking:
                 results=results,
                 stopped=steps.stopped,
                 unchecked=permissions.unchecked,
+                bypass=permissions.bypasses(context.user_id),
                 format=taken.format,
                 original=taken.original,
                 provider_calls=taken.provider_calls,
