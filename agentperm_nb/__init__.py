@@ -18,6 +18,7 @@ from agentperm_nb.analysis.log import Log
 from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
+from agentperm_nb.audit.changes import ChangeEvent, ChangeEventType
 from agentperm_nb.audit.store import MemoryStore
 from agentperm_nb.calls import ToolCall, format_call
 from agentperm_nb.context import RunContext, get_run_context
@@ -37,6 +38,9 @@ from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
+from agentperm_nb.permissions.mode_forms import resolve_permissions
+from agentperm_nb.permissions.mode_objects import PermissionDecision, Permissions
+from agentperm_nb.permissions.modes import AllowAll, Mode, PerUserPermissions, StandardPermissions
 from agentperm_nb.permissions.types import PermissionResult
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
@@ -76,6 +80,7 @@ __all__ = [
     "Agent",
     "AgentPermError",
     "AgentTool",
+    "AllowAll",
     "AllowByDefault",
     "AllowByName",
     "AllowByReadOnly",
@@ -87,6 +92,8 @@ __all__ = [
     "Approver",
     "Ask",
     "CallResult",
+    "ChangeEvent",
+    "ChangeEventType",
     "DecideByHuman",
     "DecidePermission",
     "DeliveryError",
@@ -110,6 +117,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MessageEntry",
+    "Mode",
     "NoHumanError",
     "NobodyApprover",
     "NotFinishedError",
@@ -117,9 +125,12 @@ __all__ = [
     "OpenAIModel",
     "OpenAIResponsesModel",
     "PendingTurn",
+    "PerUserPermissions",
     "Permission",
+    "PermissionDecision",
     "PermissionResult",
     "PermissionWarning",
+    "Permissions",
     "PrintReporter",
     "ProviderCall",
     "Redactor",
@@ -127,6 +138,7 @@ __all__ = [
     "RunContext",
     "RunStartEntry",
     "Scope",
+    "StandardPermissions",
     "State",
     "StateSnapshot",
     "StopEntry",
@@ -155,6 +167,7 @@ __all__ = [
     "loop",
     "mcp_tools",
     "parse_answer",
+    "resolve_permissions",
     "thaw",
     "tool",
     "waiting_for_user",

@@ -11,6 +11,7 @@ from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.audit.changes import ChangeEvent
 from agentperm_nb.context import running_in
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import sha256
@@ -238,6 +239,20 @@ class Agent(Conversing):
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """Return the requests of this agent that wait for an answer, oldest first."""
         return tuple(request for request in self._engine.desk.pending() if self._engine.asked(request.id))
+
+    def on_change(self, callback: Callable[[ChangeEvent], object]) -> Callable[[], None]:
+        """Call `callback` with each decision of this agent as it is recorded; return the function that ends it.
+
+        It is told of questions, answers, denials and calls that may run, with masked arguments, on the thread that
+        records them. One that raises is reported in the Python log and disturbs nobody.
+
+        Args:
+            callback: A function of a `ChangeEvent`.
+
+        Raises:
+            TypeError: It cannot be called.
+        """
+        return self._engine.changes.subscribe(callback)
 
     def tool_specs(self, format: str) -> list[dict[str, Any]]:
         """Return the tools as a provider's API takes them.

@@ -15,6 +15,7 @@ from agentperm_nb.approvals.desk import Desk, DeskChange
 from agentperm_nb.approvals.memory import Memory
 from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import Approver
+from agentperm_nb.audit.changes import Changes
 from agentperm_nb.audit.store import Store
 from agentperm_nb.human import default_human
 from agentperm_nb.permissions.deciding import PermissionList
@@ -57,6 +58,7 @@ class Engine:
     """Answers what a policy asks, where the policy has no handler of its own."""
     reporter: Reporter | None = None
     memory: Memory = field(default_factory=Memory)
+    changes: Changes = field(default_factory=Changes)
     finished: int = 0
     """How many calls have finished."""
     ran: OrderedDict[str, datetime] = field(default_factory=OrderedDict)

@@ -91,7 +91,9 @@ class Ledger:
     ) -> None:
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
-        self.recorder: Recorder = Recorder(engine.store, engine.redactor, engine.policy_id, context, turn)
+        self.recorder: Recorder = Recorder(
+            engine.store, engine.redactor, engine.policy_id, context, turn, engine.changes
+        )
         self.stand_ins: Mapping[int, Tool] = stand_ins or {}
         self.message, self.taken, self.reporter = message, taken, reporter
         self._untold: list[CallItem] = []

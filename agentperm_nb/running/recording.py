@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.approvals.desk import Answer
+from agentperm_nb.audit.changes import ChangeEvent, Changes, change_of
 from agentperm_nb.audit.events import Event, EventKind
 from agentperm_nb.audit.store import Store
 from agentperm_nb.context import RunContext
@@ -32,8 +33,19 @@ _SHORTEST = 4  # characters of a value that is looked for in other texts
 class Recorder:
     """Makes the events of a turn and appends them."""
 
-    def __init__(self, store: Store, redactor: Redactor, policy_id: str, context: RunContext, turn: int | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        redactor: Redactor,
+        policy_id: str,
+        context: RunContext,
+        turn: int | None,
+        changes: Changes | None = None,
+    ) -> None:
         self._store, self._redactor = store, redactor
+        self._changes = changes
+        """Who is told of decisions, if anybody."""
+        self._untold: list[ChangeEvent] = []
         self._turn = turn
         self._same = (context.run_id, context.session_id, _host(), context.agent_path, context.user_id, policy_id)
         """What every event of the turn has, in the order of an event's fields."""
@@ -58,7 +70,16 @@ class Recorder:
             event = self._of_call(kind, item, data)
         if answer is not None:
             event.approver, event.approver_from = answer.approver, answer.approver_from
+        self._note_change(event, item)
         return event
+
+    def _note_change(self, event: Event, item: CallItem | None) -> None:
+        if self._changes and item is not None:
+            told = change_of(
+                event.kind, item.call.name, item.shown_args, item.call_key, event.run, event.data, event.approver
+            )
+            if told is not None:
+                self._untold.append(told)
 
     def _of_call(self, kind: EventKind, item: CallItem, data: dict[str, Any], now: datetime | None = None) -> Event:
         if item.may_hide:
@@ -75,6 +96,9 @@ class Recorder:
         held, self._held = self._held, []
         if held:
             self._store.append(held)
+        if self._untold and self._changes is not None:
+            untold, self._untold = self._untold, []
+            self._changes.tell(untold)
 
     def note(self, kind: EventKind, item: CallItem | None = None, answer: Answer | None = None, **data: Any) -> None:
         """Append an event now."""
@@ -105,20 +129,20 @@ class Recorder:
 
     def decided(self, item: CallItem, verdict: str, *, reason: str = "", stop: bool = False) -> None:
         """Hold the event of a verdict."""
-        self._held.append(
-            self._of_call(
-                "decided",
-                item,
-                {
-                    "verdict": verdict,
-                    "decided_by": item.decided_by,
-                    "decided_kind": item.decided_kind,
-                    "reason": self._masked_reason(reason) if reason else None,
-                    "stop": stop,
-                    "error": None if item.error is None else self.error(item.error),
-                },
-            )
+        event = self._of_call(
+            "decided",
+            item,
+            {
+                "verdict": verdict,
+                "decided_by": item.decided_by,
+                "decided_kind": item.decided_kind,
+                "reason": self._masked_reason(reason) if reason else None,
+                "stop": stop,
+                "error": None if item.error is None else self.error(item.error),
+            },
         )
+        self._held.append(event)
+        self._note_change(event, item)
 
     def _masked_reason(self, reason: str) -> str | None:
         """Return a reason, masked; a rule gives the same one for many calls."""

@@ -1,0 +1,132 @@
+"""Telling others of decisions as they are recorded: what ``agent.on_change`` calls.
+
+1. A change is told after it has been recorded, in the order of the record, on the thread that recorded it.
+2. A callback that raises is reported in the Python log and disturbs nobody; what it returns is not looked at.
+3. Everything in a change is masked, and its parameters are a copy: a callback can change nothing of a call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import thaw
+
+__all__ = ["ChangeEvent", "ChangeEventType", "Changes", "change_of"]
+
+
+class ChangeEventType(str, Enum):  # noqa: UP042 - str() is published as "ChangeEventType.PERMISSION_DENIED"
+    """What happened to a call."""
+
+    PERMISSION_ASKED = "permission_asked"
+    """It is put to a person or a handler."""
+    PERMISSION_ANSWERED = "permission_answered"
+    """There is an answer: of a person, a handler or memory."""
+    PERMISSION_ALLOWED = "permission_allowed"
+    """It may run, once all calls of its turn are decided."""
+    PERMISSION_DENIED = "permission_denied"
+    """It does not run."""
+
+
+_TYPES = {"asked": ChangeEventType.PERMISSION_ASKED, "answered": ChangeEventType.PERMISSION_ANSWERED}
+
+
+@dataclass(frozen=True)
+class ChangeEvent:
+    """One decision, or a step towards one."""
+
+    event_type: ChangeEventType
+    tool_name: str | None = None
+    """The tool of the call."""
+    reason: str = ""
+    """Why, masked."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """``rule_name`` (who decided, or sent the call to a person), ``parameters`` (masked), ``call_key``, ``run``; of an
+    answer also ``answered_by``, ``answer`` and ``approver``."""
+
+
+class Changes:
+    """Who is told of an agent's decisions; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: dict[int, Callable[[ChangeEvent], object]] = {}
+        self._next = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def subscribe(self, callback: Callable[[ChangeEvent], object]) -> Callable[[], None]:
+        """Call `callback` with each change; return the function that ends it.
+
+        Raises:
+            TypeError: It cannot be called.
+        """
+        if not callable(callback):
+            raise TypeError(
+                fix_message(
+                    f"on_change takes a function (got: {callback!r})", "give a function", "agent.on_change(print)"
+                )
+            )
+        with self._lock:
+            token = self._next
+            self._next += 1
+            self._callbacks[token] = callback
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._callbacks.pop(token, None)
+
+        return unsubscribe
+
+    def tell(self, changes: list[ChangeEvent]) -> None:
+        """Call all callbacks with each of the changes."""
+        with self._lock:
+            callbacks = list(self._callbacks.values())
+        for change in changes:
+            for callback in callbacks:
+                try:
+                    callback(change)
+                except Exception:
+                    import logging
+
+                    logging.getLogger("agentperm_nb").exception(
+                        "a callback of on_change raised at %s", change.event_type
+                    )
+
+
+def change_of(
+    kind: str,
+    tool: str,
+    args: Mapping[str, Any],
+    call_key: str,
+    run: str,
+    data: Mapping[str, Any],
+    approver: str | None,
+) -> ChangeEvent | None:
+    """Return what is told of an event, or None where nothing is.
+
+    Args:
+        kind: The event's kind.
+        tool: Name of the call's tool.
+        args: Its arguments, masked.
+        call_key: Its key.
+        run: Its run.
+        data: The event's data, masked.
+        approver: Who answered.
+    """
+    event_type = _TYPES.get(kind)
+    if kind == "decided":
+        allowed = data["verdict"] == "allowed"
+        event_type = ChangeEventType.PERMISSION_ALLOWED if allowed else ChangeEventType.PERMISSION_DENIED
+    if event_type is None:
+        return None
+    rule = data.get("rule") if kind == "asked" else data.get("decided_by")
+    metadata = {"rule_name": rule or "", "parameters": thaw(args), "call_key": call_key, "run": run}
+    if kind == "answered":
+        metadata.update(answered_by=data["answered_by"], answer=data["action"], approver=approver)
+    return ChangeEvent(event_type, tool, data.get("reason") or "", metadata)
