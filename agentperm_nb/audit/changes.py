@@ -33,6 +33,7 @@ class ChangeEventType(str, Enum):  # noqa: UP042 - str() is published as "Change
 
 
 _TYPES = {"asked": ChangeEventType.PERMISSION_ASKED, "answered": ChangeEventType.PERMISSION_ANSWERED}
+_OF_VERDICT = {"allowed": ChangeEventType.PERMISSION_ALLOWED, "denied": ChangeEventType.PERMISSION_DENIED}
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,8 @@ class Changes:
                 except Exception:
                     import logging
 
-                    logging.getLogger("agentperm_nb").exception(
-                        "a callback of on_change raised at %s", change.event_type
-                    )
+                    log = logging.getLogger("agentperm_nb")
+                    log.exception("a callback of on_change raised at %s", change.event_type.value)
 
 
 def change_of(
@@ -121,8 +121,7 @@ def change_of(
     """
     event_type = _TYPES.get(kind)
     if kind == "decided":
-        allowed = data["verdict"] == "allowed"
-        event_type = ChangeEventType.PERMISSION_ALLOWED if allowed else ChangeEventType.PERMISSION_DENIED
+        event_type = _OF_VERDICT.get(data["verdict"])
     if event_type is None:
         return None
     rule = data.get("rule") if kind == "asked" else data.get("decided_by")

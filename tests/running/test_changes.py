@@ -115,6 +115,10 @@ def test_what_a_callback_returns_allows_nothing() -> None:
     assert agent.use_tools([tool_call("act")]).results[0].verdict == "denied"
 
 
+def test_a_call_that_does_not_fit_its_tool_is_no_denial() -> None:
+    assert told(Agent([act], permissions=[AllowByDefault()]), tool_call("act", n="three"), tool_call("unknown")) == []
+
+
 def test_who_has_unsubscribed_is_told_no_more() -> None:
     agent, seen = Agent([act], permissions=[AllowByDefault()]), []
     end = agent.on_change(seen.append)
