@@ -62,7 +62,7 @@ class DenyByMode(DenyPermission):
 
     def __init__(self, modes: StandardPermissions, part: str) -> None:
         self.modes, self.part = modes, part
-        self.name = f"{modes.name or repr(modes)}: {part}"
+        self.name = f"{modes.name or f'StandardPermissions({modes.mode.name})'}: {part}"
 
     def __repr__(self) -> str:
         return f"DenyByMode({self.modes!r}, {self.part!r})"
@@ -283,7 +283,9 @@ class PerUserPermissions(Pickled):
     def for_user(self, user_id: str | None) -> Any:
         """Return the mode object or the policy that applies to a user."""
         applies = self._policies.get(user_id, self._default)
-        return applies.for_user(user_id) if isinstance(applies, PerUserPermissions) else applies
+        # One with a check of its own has to be asked; what it holds is not all that it says.
+        plain = isinstance(applies, PerUserPermissions) and type(applies).check is PerUserPermissions.check
+        return applies.for_user(user_id) if plain else applies
 
     async def check(
         self, call: ToolCall, *, context: Mapping[str, Any], user_id: str | None = None
