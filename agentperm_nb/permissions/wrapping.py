@@ -22,7 +22,8 @@ from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
 from agentperm_nb.permissions.kinds import DecidePermission, Permission
-from agentperm_nb.permissions.modes import AllowAll, PermissionDecision, PerUserPermissions, StandardPermissions
+from agentperm_nb.permissions.mode_objects import PermissionDecision, is_mode_object, keywords_of
+from agentperm_nb.permissions.modes import AllowAll, PerUserPermissions, StandardPermissions
 from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule
 from agentperm_nb.permissions.types import PermissionResult
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
@@ -174,7 +175,7 @@ class AsyncModeStep(Step):
 
     def __init__(self, original: Any) -> None:
         super().__init__(original, type(original).__name__)
-        self._keywords = _keywords_of(original)
+        self._keywords = keywords_of(original)
 
     async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Any:
         """Say what the object says."""
@@ -327,14 +328,7 @@ _OURS: tuple[type, ...] = (PermissionPolicy, StandardPermissions, PerUserPermiss
 
 
 def _is_step(item: object) -> bool:
-    """Return whether an object is a policy or a mode object; a class, or a mock that has every attribute, is not."""
-    kind = type(item)
-    if issubclass(kind, _OURS):
-        return True
-    if issubclass(kind, Permission) or isinstance(item, type):
-        return False
-    check = getattr(kind, "check", None)
-    return check is not None and inspect.iscoroutinefunction(inspect.unwrap(check))
+    return issubclass(type(item), _OURS) or (not issubclass(type(item), Permission) and is_mode_object(item))
 
 
 def _is_plain(kind: type, ours: type) -> bool:
@@ -345,34 +339,6 @@ def _is_plain(kind: type, ours: type) -> bool:
 
 def _is_awaited(item: Any) -> bool:
     return isinstance(step_of(item), AsyncModeStep | AsyncPerUserStep)
-
-
-def _keywords_of(item: Any) -> tuple[str, ...]:
-    """Return which of the two keywords its ``check`` takes: some were written before there were users.
-
-    Raises:
-        TypeError: It cannot be called with a call.
-    """
-    example = (
-        "class Office:\n    async def check(self, call, *, context, user_id):\n"
-        "        return PermissionDecision.ask_('it is late')"
-    )
-    signature = inspect.signature(item.check)
-    taken = tuple(name for name in ("context", "user_id") if _takes(signature, name))
-    try:
-        signature.bind(None, **dict.fromkeys(taken))
-    except TypeError as error:
-        problem = f"check of {type(item).__name__} cannot be called with a call, context= and user_id= ({error})"
-        raise TypeError(fix_message(problem, "take them", example)) from None
-    return taken
-
-
-def _takes(signature: inspect.Signature, name: str) -> bool:
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    named = signature.parameters.get(name)
-    return inspect.Parameter.VAR_KEYWORD in kinds or (
-        named is not None and named.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    )
 
 
 # --- what they say ----------------------------------------------------------------------------------------------------
