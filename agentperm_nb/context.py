@@ -32,6 +32,10 @@ class RunContext:
     """Names of the agents from the outermost to the one whose call is decided."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What the caller gave as ``metadata=``."""
+    folder: str = field(default_factory=os.getcwd)
+    """The agent's base folder: paths in arguments are relative to it."""
+    links: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What rules on paths have found out about links in this turn; emptied before a call starts."""
 
 
 _current: ContextVar[RunContext | None] = ContextVar("agentperm_nb_run", default=None)
