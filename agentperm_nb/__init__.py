@@ -37,11 +37,20 @@ from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
+from agentperm_nb.permissions.builtin_rules import (
+    ALLOW_READONLY,
+    ASK_DESTRUCTIVE,
+    ASK_FILE_SYSTEM,
+    ASK_NETWORK,
+    DENY_PRIVILEGED,
+)
+from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.mode_forms import resolve_permissions
 from agentperm_nb.permissions.mode_objects import PermissionDecision, Permissions
 from agentperm_nb.permissions.modes import AllowAll, Mode, PerUserPermissions, StandardPermissions
-from agentperm_nb.permissions.types import PermissionResult
+from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule
+from agentperm_nb.permissions.types import PermissionRequest, PermissionResult
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import Image
@@ -55,6 +64,7 @@ from agentperm_nb.running.reporter import PrintReporter, Reporter
 from agentperm_nb.running.state import State
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
+from agentperm_nb.tags import ToolMetadata, ToolTag
 from agentperm_nb.tools import Tool, tool
 
 if TYPE_CHECKING:
@@ -77,6 +87,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ALLOW_READONLY",
+    "ASK_DESTRUCTIVE",
+    "ASK_FILE_SYSTEM",
+    "ASK_NETWORK",
+    "DENY_PRIVILEGED",
     "Agent",
     "AgentPermError",
     "AgentTool",
@@ -91,6 +106,7 @@ __all__ = [
     "ApprovalRequest",
     "Approver",
     "Ask",
+    "AsyncPermissionHandler",
     "CallResult",
     "ChangeEvent",
     "ChangeEventType",
@@ -128,7 +144,11 @@ __all__ = [
     "PerUserPermissions",
     "Permission",
     "PermissionDecision",
+    "PermissionHandler",
+    "PermissionPolicy",
+    "PermissionRequest",
     "PermissionResult",
+    "PermissionRule",
     "PermissionWarning",
     "Permissions",
     "PrintReporter",
@@ -152,10 +172,12 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "ToolInputError",
+    "ToolMetadata",
     "ToolOutcome",
     "ToolOutcomeKind",
     "ToolResultBlock",
     "ToolSpec",
+    "ToolTag",
     "ToolTimeoutError",
     "Turn",
     "TurnTask",

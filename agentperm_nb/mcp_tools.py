@@ -7,6 +7,8 @@
    so that it can be denied and seen; every call of it is an input error.
 4. A failure of the server or of the connection is a `ToolError`: the model is told, and the turn goes on.
 5. A session belongs to the event loop in which it was opened; a call from another one is refused, it would never end.
+6. Servers send no tags. Those that you give are your own word; where tag and server contradict each other, the worst
+   holds.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
@@ -38,10 +40,14 @@ class MCPTool(Tool):
         call: What calls the server, given the tool's name there and the arguments, such as ``session.call_tool``.
         timeout: Seconds after which a call is given up; None to wait as long as the session does. The tool keeps this
             limit by itself, and says which server was silent: its attribute `timeout` is None.
+        tags: What you say of it; see `Tool`.
+        custom_tags: See `Tool`.
+        namespace: See `Tool`; the server's name when left out.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: The server's name has other characters, the tool's name is too long, or the timeout is not above 0.
+        ValueError: The server's name has other characters, the tool's name is too long, the timeout is not above 0, or
+            a tag is unknown.
     """
 
     def __init__(
@@ -51,6 +57,9 @@ class MCPTool(Tool):
         call: Callable[[str, dict[str, Any]], Awaitable[Any]],
         *,
         timeout: float | None = None,
+        tags: Iterable[str] = (),
+        custom_tags: Iterable[str] = (),
+        namespace: str | None = None,
     ) -> None:
         self._server = _checked_server(server)
         self.remote_name: str = _checked_remote_name(server, _field(remote, "name"))
@@ -80,8 +89,9 @@ class MCPTool(Tool):
         except (TypeError, ValueError) as error:
             self._broken_schema = str(error).splitlines()[0]
             schema = {"type": "object", "properties": {}}
-        super().__init__(name, description if isinstance(description, str) else "", schema)
-        self.hints: Hints = _hints_of(_field(remote, "annotations"))
+        told = description if isinstance(description, str) else ""
+        super().__init__(name, told, schema, tags=tags, custom_tags=custom_tags, namespace=namespace)
+        self.hints: Hints = _hints_of(_field(remote, "annotations"), self.hints)
         self._call = call
         self._timeout = checked_timeout(timeout, "await mcp_tools(session, server='github', timeout=30)")
 
@@ -89,6 +99,11 @@ class MCPTool(Tool):
     def server(self) -> str:
         """The name of the server that the tool comes from."""
         return self._server
+
+    @property
+    def method_name(self) -> str:
+        """What the server calls the tool."""
+        return self.remote_name
 
     def check_args(self, args: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return what is wrong with the arguments; see `Tool.check_args`. With a broken schema, nothing fits."""
@@ -165,6 +180,8 @@ async def mcp_tools(
     *,
     server: str,
     timeout: float | None = None,  # noqa: ASYNC109 - it is for the calls of the tools, later
+    tags: Iterable[str] | Mapping[str, Iterable[str]] = (),
+    custom_tags: Iterable[str] | Mapping[str, Iterable[str]] = (),
 ) -> list[MCPTool]:
     """Return the tools of a connected MCP server, in the server's order.
 
@@ -172,11 +189,14 @@ async def mcp_tools(
         session: A connected ``mcp.ClientSession``; of mcp 2 an ``mcp.Client``, too.
         server: What you call the server; see `MCPTool`.
         timeout: Seconds after which the call of a tool is given up; None to wait as long as the session does.
+        tags: What you say of the tools, as in `Tool`: a list for all of them, or a dict from the name that the server
+            calls a tool to the list for that one.
+        custom_tags: The same for words of your own.
 
     Raises:
         TypeError: It is not a session, or another argument has the wrong type.
-        ValueError: Two tools of the server get one name, its list has no end, or an argument has a wrong value; see
-            `MCPTool`.
+        ValueError: Two tools of the server get one name, its list has no end, `tags` names a tool that the server does
+            not have, or an argument has a wrong value; see `MCPTool`.
         Exception: Whatever the session raises when it cannot list the tools.
     """
     _checked_server(server)
@@ -199,8 +219,14 @@ async def mcp_tools(
         return await session.call_tool(name, args)
 
     tools: dict[str, MCPTool] = {}
-    for remote in await _listed(session, server):
-        tool = MCPTool(server, remote, call, timeout=timeout)
+    listed = await _listed(session, server)
+    names = [_field(remote, "name") for remote in listed]
+    tags_of, custom_tags_of = (
+        _by_tool("tags=", tags, server, names),
+        _by_tool("custom_tags=", custom_tags, server, names),
+    )
+    for remote, called in zip(listed, names, strict=True):
+        tool = MCPTool(server, remote, call, timeout=timeout, tags=tags_of(called), custom_tags=custom_tags_of(called))
         other = tools.get(tool.name)
         if other is not None:
             raise ValueError(
@@ -214,6 +240,23 @@ async def mcp_tools(
             )
         tools[tool.name] = tool
     return list(tools.values())
+
+
+def _by_tool(what: str, given: Any, server: str, names: list[Any]) -> Callable[[Any], Any]:
+    """Return what gives the tags of a tool by the name that the server calls it."""
+    if not isinstance(given, Mapping):
+        listed = given if isinstance(given, str | bytes) or not isinstance(given, Iterable) else list(given)
+        return lambda called: listed
+    for name in given:
+        if name not in names:  # a tag that fits no tool denies nothing: it is found before somebody relies on it
+            raise ValueError(
+                fix_message(
+                    f"{what} names {name!r}, which is no tool of the MCP server {server}",
+                    f"use the names that the server calls its tools: {', '.join(map(str, names)) or 'it has none'}",
+                    f"await mcp_tools(session, server={server!r}, {what}{{'delete_repo': ['destructive']}})",
+                )
+            )
+    return lambda called: next((tags for name, tags in given.items() if name == called), ())
 
 
 async def _listed(session: Any, server: str) -> list[Any]:
@@ -264,11 +307,15 @@ def _field(thing: Any, *spellings: str) -> Any:
     return None
 
 
-def _hints_of(annotations: Any) -> Hints:
+def _hints_of(annotations: Any, tagged: Hints) -> Hints:
+    """Return what a server says of its tool, and what the user's tags say where it says nothing."""
     read_only = _hint(annotations, "readOnlyHint", "read_only_hint", worst=False)
     destructive = _hint(annotations, "destructiveHint", "destructive_hint", worst=True)
     idempotent = _hint(annotations, "idempotentHint", "idempotent_hint", worst=False)
     open_world = _hint(annotations, "openWorldHint", "open_world_hint", worst=True)
+    read_only = tagged.read_only if read_only is None and "read_only" in tagged.said else read_only
+    destructive = tagged.destructive if "destructive" in tagged.said else destructive
+    open_world = tagged.open_world if "open_world" in tagged.said else open_world
     if read_only and (destructive or idempotent is False):
         read_only, destructive, idempotent = False, True, False
     return Hints(

@@ -7,6 +7,7 @@
 5. A tool gets an editable copy of the arguments, never the frozen ones that were decided about.
 6. In a class body, ``@tool`` makes methods: ``obj.method`` is a tool of that object, which the model calls without
    ``self``. A method is a function whose first parameter is named ``self``.
+7. Tags say what a tool does in the words of a rule table, and give the hints that belong to them (`tags`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from agentperm_nb.schemas import (
     schema_of,
     validator_of,
 )
+from agentperm_nb.tags import ToolMetadata, checked_custom_tags, checked_namespace, checked_tags, name_inside
 
 __all__ = ["Tool", "checked_timeout"]
 
@@ -55,11 +57,14 @@ class Tool:
         hints_for: A function from the arguments (a plain dict) to the `Hints` of one call, or None for the tool's own.
         secret: Names of arguments that are masked wherever they are shown or stored.
         timeout: Seconds after which a call is given up; None, or infinity, to wait for as long as it takes.
+        tags: Tags of `ToolTag`, or their texts; see `ToolMetadata`. A tag gives the hint that belongs to it.
+        custom_tags: Words of your own, for rules of your own.
+        namespace: What the tool belongs to, for rules; the name of the tool stays as it is.
 
     Raises:
         TypeError: An argument has the wrong type, or the function cannot be called by argument names.
         ValueError: The name is empty or has characters that no provider takes; the schema is not a JSON Schema of an
-            object; the timeout is not above 0.
+            object; the timeout is not above 0; a tag is unknown; tags and hints contradict each other.
     """
 
     def __init__(
@@ -77,6 +82,9 @@ class Tool:
         hints_for: Callable[[dict[str, Any]], Hints | None] | None = None,
         secret: Iterable[str] = (),
         timeout: float | None = None,
+        tags: Iterable[str] = (),
+        custom_tags: Iterable[str] = (),
+        namespace: str | None = None,
     ) -> None:
         self.name: str = _checked_name(name)
         if not isinstance(description, str):
@@ -89,9 +97,17 @@ class Tool:
             )
         self.description = description
         self.parallel = parallel
-        self.hints: Hints = Hints(
-            read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world
+        self._given_metadata = ToolMetadata(
+            tags=checked_tags(tags, name),
+            custom_tags=checked_custom_tags(custom_tags, name),
+            read_only_hint=read_only,
+            destructive_hint=destructive,
+            idempotent_hint=idempotent,
+            open_world_hint=open_world,
         )
+        self.hints: Hints = self._given_metadata.hints()
+        self._given_hints = self.hints
+        self._namespace = checked_namespace(name, namespace)
         self.secret: frozenset[str] = _checked_secret(name, secret)
         self.timeout: float | None = checked_timeout(timeout, "@tool(timeout=30)\ndef search(query: str) -> str: ...")
         """Seconds after which whoever runs a call gives it up, or None."""
@@ -166,6 +182,28 @@ class Tool:
     def server(self) -> str | None:
         """The server that the tool comes from, or None for one of our own."""
         return None
+
+    @property
+    def namespace(self) -> str | None:
+        """What the tool belongs to: the namespace it was given, else its server, else None."""
+        return self._namespace if self._namespace is not None else self.server
+
+    @property
+    def method_name(self) -> str:
+        """The tool's name without its namespace in front: ``read`` for ``files-read`` in the namespace ``files``."""
+        return name_inside(self.namespace, self.name)
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        """What is known of the tool, for the rules of a policy: tags, the hints that were given, how it runs."""
+        now = (self.is_async, self.parallel, self.timeout, self.server)
+        made: tuple[Hints, tuple[Any, ...], ToolMetadata] | None = self.__dict__.get("_made_metadata")
+        if made is None or made[0] is not self.hints or made[1] != now:
+            known = self._given_metadata
+            if self.hints is not self._given_hints:  # a subclass has put others in their place
+                known = known.with_hints(self.hints)
+            made = self.__dict__["_made_metadata"] = (self.hints, now, known.of_tool(*now))
+        return made[2]
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:

@@ -42,6 +42,9 @@ def tool(
     hints_for: Callable[[dict[str, Any]], Hints | None] | None = None,
     secret: Iterable[str] = (),
     timeout: float | None = None,
+    tags: Iterable[str] = (),
+    custom_tags: Iterable[str] = (),
+    namespace: str | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,

@@ -33,6 +33,7 @@ GROUND = (
     "human",
     "schemas",
     "hints",
+    "tags",
     "images",
     "tables",
     "figures",
