@@ -162,14 +162,14 @@ class StandardPermissions(Pickled):
         shown += ["trust_mcp=True"] if self._trust_mcp else []
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def denies(self) -> tuple[DenyPermission, ...]:
+    def denies(self) -> list[DenyPermission]:
         """Return what it denies whatever the mode, as deny permissions: nothing before them in a list hides them.
 
         Put them into the list as well: ``[*modes.denies(), AllowByReadOnly(), modes]``.
         """
         parts = ["denied_tools"] if self.denied_tools else []
         parts += ["allowed_tools"] if self.allowed_tools is not None else []
-        return tuple(DenyByMode(self, part) for part in parts)
+        return [DenyByMode(self, part) for part in parts]
 
     def denial(self, tool: str) -> dict[str, str]:
         """Return why a tool is denied whatever the mode, by the list that does so; empty for one that is not."""

@@ -548,7 +548,7 @@ def test_its_denies_are_deny_permissions_that_say_where_they_come_from() -> None
 
 
 def test_where_nothing_is_denied_there_are_no_denies() -> None:
-    assert StandardPermissions(denied_tools=[], edit_tools=["write"]).denies() == ()
+    assert StandardPermissions(denied_tools=[], edit_tools=["write"]).denies() == []
 
 
 # --- strict, AllowAll -------------------------------------------------------------------------------------------------
