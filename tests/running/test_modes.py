@@ -304,7 +304,7 @@ BYPASS = {
     "the mode for this user": lambda: PerUserPermissions({"ann": StandardPermissions(mode=Mode.BYPASS)}, AllowAll()),
     "AllowAll": AllowAll,
 }
-POLICY = PermissionPolicy([PermissionRule("not_1", lambda tool, args: args.get("n") == 1, "deny")], "allow")
+POLICY = PermissionPolicy([PermissionRule("not_1", lambda tool, args: args.get("n") == 1, "deny", "never 1")], "allow")
 DENY: dict[str, Callable[[], Any]] = {
     "a deny by name": lambda: DenyByName(["act"]),
     "a deny by argument": DenyFirst,
