@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, same_json
@@ -72,6 +73,19 @@ class ApprovalRequest:
     """The rule of a policy that sent the call here."""
     bypass: bool = False
     """Whether a mode of the agent is BYPASS: calls that reach it run unasked."""
+    session: str = ""
+    """Id of the session, for whoever answers by a signal."""
+    patience: Patience | None = field(default=None, repr=False)
+    """How long it waits, and when somebody is reminded of it; None for as long as it takes."""
+    in_turn: bool = False
+    """Whether its time runs from when its turn has come, and not from when it was put on the desk."""
+    expires_at: datetime | None = None
+    """When it is denied for want of an answer (UTC), as far as that is known: where it is asked in its turn, the desk
+    knows it from then on. See `Desk.begin_time`."""
+
+    def __post_init__(self) -> None:
+        if self.expires_at is None and self.patience is not None and not self.in_turn:
+            object.__setattr__(self, "expires_at", self.patience.expires_at(self.asked_at))
 
     def restore(self, edited: Mapping[str, Any]) -> dict[str, Any]:
         """Return edited arguments with the real value put back wherever a masked one was left as it was shown.
@@ -157,7 +171,12 @@ def _text(value: Any) -> str | None:
 
 @runtime_checkable
 class Approver(Protocol):
-    """Whoever answers requests: a panel, a prompt, a handler, a classic Human, nobody."""
+    """Whoever answers requests: a panel, a prompt, a handler, a classic Human, nobody.
+
+    It may also have ``patience``, a `Patience`: how long its requests wait. One that asks one after the other sets
+    ``in_turn = True`` and works inside ``the_desk.taking_turns(requests)``, so that the time of each begins with its
+    turn.
+    """
 
     batch: bool
     """Whether all requests of a turn come in one `areview`; else each comes in one of its own, at the same time."""

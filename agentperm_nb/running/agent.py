@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.analysis.log import Log, as_log
-from agentperm_nb.approvals.approvers import HandlerApprover, as_approver
+from agentperm_nb.approvals.approvers import as_approver, handler_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
-from agentperm_nb.approvals.requests import ApprovalRequest
+from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.audit.changes import ChangeEvent
 from agentperm_nb.context import running_in
 from agentperm_nb.errors import fix_message
@@ -69,7 +69,8 @@ class Agent(Conversing):
         human: Who is asked: a Human, an approver, or None for nobody. Left out: the panel in a notebook, a prompt in a
             terminal, and nobody in a scheduled run, where calls that need a person are denied with the remedy.
         approval_handler: A function that answers in place of a person: ``handler(request)`` or
-            ``handler(call, user_id)``, sync or async; it returns True, False or an `ApprovalDecision`.
+            ``handler(call, user_id)``, sync or async; it returns True, False or an `ApprovalDecision`. Or an approver,
+            such as ``HandlerApprover(handler, timeout=60)``.
         permission_handler: An object with ``handle(request)`` that answers what a policy in `permissions` asks, where
             the policy has no handler of its own.
         reporter: Who is told how a run goes.
@@ -102,7 +103,7 @@ class Agent(Conversing):
         turn_limit: int = TURN_LIMIT,
         permissions: Any = DEFAULT,
         human: Any = AUTO,
-        approval_handler: Callable[..., Any] | None = None,
+        approval_handler: Callable[..., Any] | Approver | None = None,
         permission_handler: PermissionHandler | AsyncPermissionHandler | None = None,
         reporter: Reporter | None = None,
         audit: Log | None = None,
@@ -142,7 +143,7 @@ class Agent(Conversing):
             redactor=Redactor(redactions),
             policy_id=_policy_id(own),
             human=human,
-            handler=HandlerApprover(approval_handler) if approval_handler is not None else None,
+            handler=handler_approver(approval_handler) if approval_handler is not None else None,
             policy_handler=_policy_handler(permission_handler, own),
             reporter=reporter,
         )

@@ -19,6 +19,7 @@ from agentperm_nb.approvals.approvers import HumanApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
 from agentperm_nb.approvals.desk import Answer, DeskChange
 from agentperm_nb.approvals.memory import Remembered
+from agentperm_nb.approvals.patience import patience_of
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id, who
@@ -68,10 +69,10 @@ class _Asking:
             if remembered is not None:
                 yield from self._answered(item, _answer_of(remembered))
                 continue
-            request = item.request = self._request(item)
-            self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
             asked = asks_for(item.request_permission, self.engine, self.turn.above, item.said)
             approver = asked.approver_for(item.request_permission, item.said)
+            request = item.request = self._request(item, approver)
+            self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
             groups.setdefault(id(approver), (approver, []))[1].append(request)
             self.open[request.id] = item
             self.given[request.id] = approver
@@ -99,7 +100,7 @@ class _Asking:
             unsubscribe()
         self.recorder.write()
 
-    def _request(self, item: CallItem) -> ApprovalRequest:
+    def _request(self, item: CallItem, approver: Approver) -> ApprovalRequest:
         assert item.tool is not None
         said, permission = self.recorder.text(item.reason, item), item.request_permission
         plain = isinstance(permission, DecideByHuman) and type(permission).question is DecideByHuman.question
@@ -122,6 +123,9 @@ class _Asking:
             state=self.turn.state,
             policy_rule=item.said.rule if item.said is not None else None,
             bypass=self.turn.permissions.bypasses(self.turn.context.user_id),
+            session=self.turn.context.session_id,
+            patience=patience_of(approver, permission),
+            in_turn=bool(getattr(approver, "in_turn", False)),
         )
 
     @staticmethod
@@ -157,7 +161,7 @@ class _Asking:
         elif change.kind == "expired":
             del self.open[change.request_id]
             self.recorder.hold("expired", item, reason=change.detail)
-            item.answer = Answer(ApprovalDecision("deny"), answered_by="timeout")
+            item.answer = Answer(ApprovalDecision("deny"), answered_by="timeout", given=False)
             item.decided_by, item.decided_kind = item.rule, "timeout"
             self.turn.deny(item, Denied(_EXPIRED))
         elif change.kind == "withdrawn":
