@@ -159,6 +159,11 @@ class Recording(Permission):
         """Whom the permission asks, where it has a human of its own."""
         return getattr(self.permission, "human", None)
 
+    @property
+    def second_person(self) -> bool:
+        """Whether the permission counts an approval only from a second person."""
+        return bool(getattr(self.permission, "second_person", False))
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the other permission."""
         ask = self._as_ask(call, tool)

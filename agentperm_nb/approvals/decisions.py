@@ -4,11 +4,12 @@
 2. A handler may also return True or False, a `PermissionResult`, or the name of an action that needs no arguments.
 3. Nothing else is an answer: not a truthy value, not None, not ``"ALLOW"``. `as_decision` says None to all of it, and
    the engine denies.
+4. A `Scope` says for which later calls an answer holds as well. Nothing is remembered beyond the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
@@ -29,25 +30,57 @@ class Scope:
     """How far a remembered answer reaches.
 
     Args:
-        covers: ``"call"``: the same tool with exactly the same arguments; ``"tool"``: every call of the tool.
+        covers: ``"call"``: the same tool with exactly the same arguments; ``"arguments"``: the same tool with the same
+            values in the arguments that are named; ``"tool"``: every call of the tool.
         lasts: ``"run"`` or ``"session"``.
+        arguments: The names, for ``"arguments"``. One that a call does not have is the same only where another call
+            does not have it either.
 
     Raises:
-        ValueError: A value is none of these.
+        TypeError: `arguments` is not a list of names.
+        ValueError: A value is none of these, or `arguments` does not go with `covers`, or names one twice.
     """
 
-    covers: Literal["call", "tool"] = "call"
+    covers: Literal["call", "arguments", "tool"] = "call"
     lasts: Literal["run", "session"] = "run"
+    arguments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.covers not in ("call", "tool") or self.lasts not in ("run", "session"):
-            raise ValueError(
-                fix_message(
-                    f"{self!r} is not a scope",
-                    "covers= is 'call' or 'tool', lasts= is 'run' or 'session'",
-                    "Scope('tool', lasts='session')",
-                )
+        object.__setattr__(self, "arguments", _checked_names(self.arguments))
+        problem, fix = "", ""
+        if not _is_one_of(self.covers, ("call", "arguments", "tool")) or not _is_one_of(self.lasts, ("run", "session")):
+            problem = f"{self!r} is not a scope"
+            fix = (
+                "covers= is 'call', 'arguments' or 'tool', lasts= is 'run' or 'session'; for longer than a session, "
+                "write a permission"
             )
+        elif self.covers == "arguments" and not self.arguments:
+            problem, fix = "a scope that covers arguments names none of them", "name those whose values have to be same"
+        elif self.covers != "arguments" and self.arguments:
+            problem, fix = f"arguments= with covers={self.covers!r} does not go together", "leave it out, or cover them"
+        if problem:
+            raise ValueError(fix_message(problem, fix, _SCOPE))
+
+
+_SCOPE = "Scope('tool', lasts='session')\nScope('arguments', arguments=['path'])"
+
+
+def _is_one_of(value: object, words: tuple[str, ...]) -> bool:
+    return type(value) is str and value in words
+
+
+def _checked_names(names: object) -> tuple[str, ...]:
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(fix_message(f"arguments= takes a list of names (got: {names!r})", "give a list", _SCOPE))
+    listed = tuple(names)
+    for name in listed:
+        if type(name) is not str:
+            raise TypeError(fix_message(f"arguments= takes names (got: {name!r})", "give texts", _SCOPE))
+    twice = next((name for place, name in enumerate(listed) if name in listed[:place]), None)
+    if twice is not None or "" in listed:
+        problem = f"arguments= names {twice!r} twice" if twice is not None else "arguments= has an empty name"
+        raise ValueError(fix_message(problem, "name each argument once", _SCOPE))
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +93,8 @@ class ApprovalDecision:
         edited_args: The arguments to run instead, all of them. Needed for ``edit``, allowed with ``remember_allow``.
         scope: How far a remembered answer reaches; the same call in this run when left out.
         stop: With a denial: end the turn, nothing more of it runs.
+        approver: Who decided, for a handler that asks elsewhere: a queue, a chat. The log keeps it. Of a person who is
+            asked here, the name is known, and this is left alone.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -72,6 +107,7 @@ class ApprovalDecision:
     edited_args: Mapping[str, Any] | None = None
     scope: Scope | None = None
     stop: bool = False
+    approver: str | None = None
 
     def __post_init__(self) -> None:
         if type(self.action) is not str or self.action not in get_args(Action):
@@ -88,6 +124,14 @@ class ApprovalDecision:
             raise TypeError(fix_message(f"stop= takes True or False (got: {self.stop!r})", "give a bool", _EXAMPLE))
         if self.scope is not None and not isinstance(self.scope, Scope):
             raise TypeError(fix_message(f"scope= takes a Scope (got: {self.scope!r})", "give a Scope", "Scope('tool')"))
+        if self.approver is not None and not (isinstance(self.approver, str) and self.approver.strip()):
+            raise TypeError(
+                fix_message(
+                    f"approver= takes the name of a person (got: {self.approver!r})",
+                    "give a text, or leave it out",
+                    "ApprovalDecision('allow', approver='ann')",
+                )
+            )
         if self.edited_args is not None:
             if not isinstance(self.edited_args, Mapping):
                 raise TypeError(
@@ -157,8 +201,14 @@ def as_decision(value: object) -> ApprovalDecision | None:
 def _plain(value: Any) -> ApprovalDecision | None:
     """Return a decision made again from its fields, so that neither a subclass nor a half-made one says more."""
     try:
+        scope = value.scope
         return ApprovalDecision(
-            value.action, reason=value.reason, edited_args=value.edited_args, scope=value.scope, stop=value.stop
+            value.action,
+            reason=value.reason,
+            edited_args=value.edited_args,
+            scope=scope if scope is None else Scope(scope.covers, scope.lasts, scope.arguments),
+            stop=value.stop,
+            approver=value.approver,
         )
     except (AttributeError, TypeError, ValueError):
         return None

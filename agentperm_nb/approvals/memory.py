@@ -1,34 +1,164 @@
 """Answers that hold for later calls.
 
 1. A remembered answer is looked up after the rules: it never passes a deny.
-2. It holds for one user and one path of agents, for a run or a session, for the same call or for a tool.
+2. It holds for one user, one path of agents and whoever was asked, for a run or a session; for the same call, for calls
+   with the same values in named arguments, or for a tool. An answer of one person stands in for nobody else.
 3. Where several apply, a denial wins.
+4. Each has a number, from 1, which is never given again. It can be revoked: it does not count from then on.
+5. It is in memory only. Of more than `KEPT` the oldest allow is dropped first, so that no denial makes room for an
+   allow that it holds back.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
 
 from agentperm_nb.approvals.decisions import Scope
+from agentperm_nb.approvals.facts import clock
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext
-from agentperm_nb.json_values import digest
+from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import call_text, canonical_json, digest, json_text, sha256
+from agentperm_nb.render import shorten, table_html, table_text
 
-__all__ = ["Memory", "Remembered"]
+__all__ = ["KEPT", "Memory", "Remembered", "RememberedAnswers", "covers_text"]
+
+KEPT = 10_000
+"""How many answers a memory keeps."""
+
+_LONGEST, _IN_TEXT = 500, 80  # characters of what an answer covers
+_COLUMNS = ("number", "answer", "covers", "lasts", "user", "agent", "approver", "from call", "when")
+
+_Place: TypeAlias = tuple[str | None, tuple[str, ...], int, str, str, str]
+"""User, path of agents, whoever was asked, ``run`` or ``session`` and its id, tool."""
+_What: TypeAlias = str | tuple[str, ...]
+"""``call``, ``tool``, or the sorted names of arguments."""
+_Key: TypeAlias = tuple[_Place, _What, str, bool]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Remembered:
     """One remembered answer."""
 
+    number: int
+    """What `Agent.revoke` takes."""
     allow: bool
-    scope: Scope
+    """Whether it allows; else it denies."""
     tool: str
-    reason: str | None
+    """Name of the tool."""
+    covers: str
+    """Which calls, in words; secrets are masked."""
+    lasts: Literal["run", "session"]
+    user: str | None
+    """On whose behalf the agent worked."""
+    agent_path: tuple[str, ...]
+    """Names of the agents, from the outermost to the one that asked."""
     approver: str | None
+    """Who answered, where that is known."""
     from_call: str
-    """Key of the call whose answer it was."""
+    """Our key of the call whose answer it was."""
+    time: datetime
+    """When it was remembered (UTC)."""
+    run: str
+    """Id of the run in which it was remembered."""
+    session: str
+    """Id of its session."""
+    scope: Scope
+    """As the answer gave it."""
+    reason: str | None = None
+    """As the answer gave it; it is not masked."""
+
+    @property
+    def answer(self) -> str:
+        """``allow`` or ``deny``."""
+        return "allow" if self.allow else "deny"
+
+    def __repr__(self) -> str:
+        return f"Remembered({self.number}: {self.answer} {self.covers}, for the {self.lasts})"
+
+
+class RememberedAnswers:
+    """What an agent remembered at one moment, oldest first: a table, indexed by number."""
+
+    def __init__(self, answers: Iterable[Remembered]) -> None:
+        self._answers = {answer.number: answer for answer in answers}
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __iter__(self) -> Iterator[Remembered]:
+        return iter(self._answers.values())
+
+    def __getitem__(self, number: int) -> Remembered:
+        """Return the answer of a number.
+
+        Raises:
+            LookupError: There is none.
+        """
+        if number not in self._answers:
+            raise IndexError(_no_such_number(number, self._answers, "agent.remembered()[1]"))
+        return self._answers[number]
+
+    def __repr__(self) -> str:
+        if not self._answers:
+            return "nothing remembered"
+        return table_text(_COLUMNS, map(_row, self), caption=self._caption(), width=_IN_TEXT)
+
+    def _repr_html_(self) -> str:
+        if not self._answers:
+            return "<div>nothing remembered</div>"
+        return table_html(_COLUMNS, map(_row, self), caption=self._caption())
+
+    def _caption(self) -> str:
+        count = len(self._answers)
+        return f"{count:,} remembered answer{'s' * (count != 1)} · agent.revoke(number) takes one back"
+
+
+def _row(answer: Remembered) -> tuple[str, ...]:
+    return (
+        str(answer.number),
+        answer.answer,
+        answer.covers,
+        answer.lasts,
+        answer.user or "",
+        " › ".join(answer.agent_path),
+        answer.approver or "",
+        answer.from_call,
+        clock(answer.time),
+    )
+
+
+def covers_text(scope: Scope, name: str, shown_args: Mapping[str, Any]) -> str:
+    """Return which calls an answer covers, in words.
+
+    Args:
+        scope: The scope of the answer.
+        name: The tool's name.
+        shown_args: The arguments that it was given for, masked.
+    """
+    if scope.covers == "tool":
+        return f"every call of {name}"
+    if scope.covers == "call":
+        return shorten(f"exactly {call_text(name, shown_args)}", _LONGEST)
+    there = [f"{key}={json_text(shown_args[key])}" for key in scope.arguments if key in shown_args]
+    without = [key for key in scope.arguments if key not in shown_args]
+    parts = [f"with {', '.join(there)}"] if there else []
+    parts += [f"without {', '.join(without)}"] if without else []
+    return shorten(f"{name} {' and '.join(parts)}", _LONGEST)
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    remembered: Remembered
+    key: _Key
+    asked: object
+    """Whoever was asked. It is kept here so that its id, which is in the key, is nobody else's."""
 
 
 class Memory:
@@ -36,41 +166,196 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: dict[tuple[object, ...], Remembered] = {}
+        self._numbers = itertools.count(1)
+        self._kept: dict[int, _Kept] = {}
+        self._allows: dict[int, None] = {}
+        self._by_key: dict[_Key, int] = {}
+        self._kinds: dict[_Place, dict[_What, int]] = {}
+        """The kinds of scopes that there are at one place, with how many answers of each."""
+        self._listeners: dict[object, Callable[[], object]] = {}
+        self._gone: deque[object] = deque()
 
     def __repr__(self) -> str:
-        return f"Memory({len(self._entries)} remembered)"
+        return f"Memory({len(self._kept)} remembered)"
 
-    def entries(self) -> tuple[Remembered, ...]:
-        """Return what is remembered, oldest first."""
+    def answers(self) -> RememberedAnswers:
+        """Return what is remembered now."""
         with self._lock:
-            return tuple(self._entries.values())
+            return RememberedAnswers(kept.remembered for kept in self._kept.values())
 
-    def remember(self, context: RunContext, call: ToolCall, entry: Remembered) -> None:
-        """Keep an answer for calls like `call`."""
+    def remember(
+        self,
+        context: RunContext,
+        call: ToolCall,
+        scope: Scope,
+        *,
+        allow: bool,
+        asked: object,
+        covers: str = "",
+        approver: str | None = None,
+        from_call: str = "",
+        reason: str | None = None,
+    ) -> Remembered:
+        """Keep an answer for calls like `call`, and tell the listeners. It takes the place of one that is just alike.
+
+        Args:
+            context: The run in which it was given.
+            call: The call that was allowed or denied; with an edit, the edited one.
+            scope: How far it reaches.
+            allow: Whether it allows.
+            asked: Whoever was asked: the answer stands in for nobody else.
+            covers: Which calls, in words.
+            approver: Name of the person, where it is known.
+            from_call: Our key of the call.
+            reason: The reason that was given.
+
+        Raises:
+            TypeError: The arguments are not JSON.
+            ValueError: The arguments hold NaN or an infinity.
+        """
+        where = context.run_id if scope.lasts == "run" else context.session_id
+        what: _What = tuple(sorted(scope.arguments)) if scope.covers == "arguments" else scope.covers
+        place = (context.user_id, context.agent_path, id(asked), scope.lasts, where, call.name)
+        key = (place, what, _values(what, call), allow)
         with self._lock:
-            self._entries[_key(context, call, entry.scope, entry.allow)] = entry
+            made = Remembered(
+                next(self._numbers),
+                allow,
+                call.name,
+                covers,
+                scope.lasts,
+                context.user_id,
+                context.agent_path,
+                approver,
+                from_call,
+                datetime.now(UTC),
+                context.run_id,
+                context.session_id,
+                scope,
+                reason,
+            )
+            if key in self._by_key:
+                self._drop(self._by_key[key])
+            elif len(self._kept) >= KEPT:
+                self._drop(next(iter(self._allows or self._kept)))
+            self._kept[made.number] = _Kept(made, key, asked)
+            self._by_key[key] = made.number
+            kinds = self._kinds.setdefault(place, {})
+            kinds[what] = kinds.get(what, 0) + 1
+            if allow:
+                self._allows[made.number] = None
+            self._forget_gone()
+            listeners = list(self._listeners.values())
+        for listener in listeners:
+            listener()
+        return made
 
-    def look_up(self, context: RunContext, call: ToolCall) -> Remembered | None:
-        """Return the answer that holds for a call, or None."""
-        if not self._entries:
+    def look_up(
+        self,
+        context: RunContext,
+        call: ToolCall,
+        asked: object,
+        *,
+        counts: Callable[[Remembered], bool] = lambda allowing: True,
+    ) -> Remembered | None:
+        """Return the answer that holds for a call, or None.
+
+        Args:
+            context: The run that the call belongs to.
+            call: The call.
+            asked: Whoever would be asked about it.
+            counts: Whether an answer that allows counts here.
+        """
+        if not self._by_key:
             return None
+        values: dict[_What, str] = {}
         with self._lock:
             for allow in (False, True):
-                for covers in ("call", "tool"):
-                    for lasts in ("run", "session"):
-                        entry = self._entries.get(_key(context, call, Scope(covers, lasts), allow))
-                        if entry is not None:
-                            return entry
+                for lasts, where in (("run", context.run_id), ("session", context.session_id)):
+                    place = (context.user_id, context.agent_path, id(asked), lasts, where, call.name)
+                    for what in self._kinds.get(place, ()):
+                        if what not in values:
+                            values[what] = _values(what, call)
+                        number = self._by_key.get((place, what, values[what], allow))
+                        if number is not None:
+                            found = self._kept[number].remembered
+                            if not allow or counts(found):
+                                return found
         return None
 
-    def forget(self) -> None:
-        """Forget everything."""
+    def revoke(self, number: int) -> Remembered:
+        """Forget the answer of a number, and return it.
+
+        Raises:
+            ValueError: There is none.
+        """
         with self._lock:
-            self._entries.clear()
+            if isinstance(number, bool) or not isinstance(number, int) or number not in self._kept:
+                raise ValueError(_no_such_number(number, self._kept, "agent.revoke(1)"))
+            return self._drop(number)
+
+    def revoke_all(self) -> tuple[Remembered, ...]:
+        """Forget every answer, and return them."""
+        with self._lock:
+            return tuple(self._drop(number) for number in list(self._kept))
+
+    def end_run(self, run_id: str) -> None:
+        """Forget what was remembered for a run: it is over."""
+        if not self._by_key:
+            return
+        with self._lock:
+            for number, kept in list(self._kept.items()):
+                if kept.remembered.lasts == "run" and kept.remembered.run == run_id:
+                    self._drop(number)
+
+    def subscribe(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call `listener` when an answer has been remembered, on the thread that did so; return what ends it."""
+        token = object()
+        with self._lock:
+            self._listeners[token] = listener
+
+        def unsubscribe() -> None:
+            # It may be called by the garbage collector, in a thread that holds the lock already: it never waits for it.
+            self._gone.append(token)
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._forget_gone()
+                finally:
+                    self._lock.release()
+
+        return unsubscribe
+
+    def _forget_gone(self) -> None:
+        while self._gone:
+            self._listeners.pop(self._gone.popleft(), None)
+
+    def _drop(self, number: int) -> Remembered:
+        kept = self._kept.pop(number)
+        place, what, _, _ = kept.key
+        del self._by_key[kept.key]
+        self._allows.pop(number, None)
+        kinds = self._kinds[place]
+        kinds[what] -= 1
+        if not kinds[what]:
+            del kinds[what]
+            if not kinds:
+                del self._kinds[place]
+        return kept.remembered
 
 
-def _key(context: RunContext, call: ToolCall, scope: Scope, allow: bool) -> tuple[object, ...]:
-    where = context.run_id if scope.lasts == "run" else context.session_id
-    what = call.name if scope.covers == "tool" else digest(call.name, call.args)
-    return context.user_id, context.agent_path, scope.lasts, where, scope.covers, what, allow
+def _values(what: _What, call: ToolCall) -> str:
+    """Return what the values of a call come to, as far as they count; 1, 1.0, True and ``"1"`` are four values."""
+    if what == "tool":
+        return ""
+    if what == "call":
+        return digest(call.name, call.args)
+    return sha256(canonical_json({name: call.args[name] for name in what if name in call.args}))
+
+
+def _no_such_number(number: object, there: Iterable[int], example: str) -> str:
+    listed = shorten(", ".join(map(str, there)), _LONGEST)
+    return fix_message(
+        f"no remembered answer has the number {number!r}",
+        f"give one of those there are: {listed}" if listed else "nothing is remembered",
+        example,
+    )

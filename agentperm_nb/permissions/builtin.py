@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeGuard
 
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.context import get_run_context, who
 from agentperm_nb.errors import NoHumanError, fix_message
 from agentperm_nb.human import is_human
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
+from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, checked_reason
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import visible
@@ -283,13 +285,16 @@ class DecideByHuman(DecidePermission):
 
     Args:
         human: Whom to ask; the agent's own human when left out.
+        second_person: Whether an approval counts only from somebody else than the user on whose behalf the agent works.
         name: What the log calls this permission.
 
     Raises:
-        TypeError: `human` is not a Human object.
+        TypeError: `human` is not a Human object, or `second_person` not a bool.
     """
 
-    def __init__(self, human: Any = None, *, name: str | None = None) -> None:
+    second_person: bool = False
+
+    def __init__(self, human: Any = None, *, second_person: bool = False, name: str | None = None) -> None:
         if human is not None and not is_human(human):
             raise TypeError(
                 fix_message(
@@ -298,18 +303,21 @@ class DecideByHuman(DecidePermission):
                     "DecideByHuman(human=FakeHuman(['yes']))",
                 )
             )
+        if not isinstance(second_person, bool):
+            problem = f"second_person= takes True or False (got: {second_person!r})"
+            raise TypeError(fix_message(problem, "give a bool", "DecideByHuman(second_person=True)"))
         self.human = human
+        self.second_person = second_person
         self.name = name
 
     def __repr__(self) -> str:
-        if self.human is None:
-            return f"{type(self).__name__}()"
-        own = getattr(type(self.human), "__repr__", None) is not object.__repr__
-        return (
-            f"{type(self).__name__}(human={self.human!r})"
-            if own
-            else (f"{type(self).__name__}(human={type(self.human).__name__}())")
-        )
+        given: list[str] = []
+        if self.human is not None:
+            own = getattr(type(self.human), "__repr__", None) is not object.__repr__
+            given.append(f"human={self.human!r}" if own else f"human={type(self.human).__name__}()")
+        if self.second_person:
+            given.append("second_person=True")
+        return f"{type(self).__name__}({', '.join(given)})"
 
     @property
     def asks_by_itself(self) -> bool:
@@ -352,7 +360,7 @@ class DecideByHuman(DecidePermission):
                 )
             )
         question = self.question(call, tool)
-        return _verdict(state, call, question, human.ask(state, question, Literal["yes", "no"]))
+        return self._verdict(state, call, question, human.ask(state, question, Literal["yes", "no"]))
 
     async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Like `check`, awaited. A subclass that overrides only ``check`` is asked through it, on a worker thread."""
@@ -368,7 +376,7 @@ class DecideByHuman(DecidePermission):
             answer = await anyio.to_thread.run_sync(
                 human.ask, state, question, Literal["yes", "no"], abandon_on_cancel=True
             )
-        return _verdict(state, call, question, answer)
+        return self._verdict(state, call, question, answer)
 
     def _whom(self, state: Any, how: str) -> Any:
         if not getattr(state, "linked", True):  # in whose name the question would be put, nobody could say
@@ -390,10 +398,13 @@ class DecideByHuman(DecidePermission):
             )
         return human
 
-
-def _verdict(state: Any, call: ToolCall, question: str, answer: object) -> Verdict:
-    """Record what was asked and answered, and say what the answer means."""
-    record = getattr(state, "record_exchange", None)
-    if record is not None:
-        record(question, answer, call=call)
-    return Allowed() if type(answer) is str and answer == "yes" else Denied(DECLINED, stop=True)
+    def _verdict(self, state: Any, call: ToolCall, question: str, answer: object) -> Verdict:
+        """Record what was asked and answered, and say what the answer means."""
+        record = getattr(state, "record_exchange", None)
+        if record is not None:
+            record(question, answer, call=call)
+        if type(answer) is not str or answer != "yes":
+            return Denied(DECLINED, stop=True)
+        context = get_run_context()
+        problem = second_person_problem(self, who()[0], None if context is None else context.user_id)
+        return Allowed() if problem is None else Denied(problem)

@@ -7,18 +7,20 @@
 4. An edit is a new call to decide: schema, then the whole order. A denial stands, whoever says it; an ``Ask`` is
    answered by the edit; nobody decides means denied.
    An approver answers the requests that it was given and no others.
-5. When an answer is remembered, the requests that still wait are looked up again.
+5. When an answer is remembered, the requests that wait at that moment are looked up again, those of other turns of
+   the agent too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentperm_nb.approvals.approvers import HumanApprover
-from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
+from agentperm_nb.approvals.decisions import ApprovalDecision, as_decision
 from agentperm_nb.approvals.desk import Answer, DeskChange
-from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.patience import patience_of
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import ToolCall
@@ -27,13 +29,14 @@ from agentperm_nb.errors import ToolError, warn_user
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
+from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.permissions.wrapping import marked
 from agentperm_nb.render import flags
-from agentperm_nb.running.effects import Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
+from agentperm_nb.running.effects import AnswerKept, Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
-from agentperm_nb.running.nesting import asks_for
+from agentperm_nb.running.recalling import answer_of, keep, recall, whom_to_ask
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.tools import Tool
 
@@ -60,17 +63,24 @@ class _Asking:
         """Which approver each request was given to."""
 
     def steps(self) -> Generator[Effect, Any, None]:
+        # Before anything is looked up: what is remembered from here on is told.
+        unsubscribe = self.engine.memory.subscribe(partial(self.turn.post, AnswerKept()))
+        try:
+            yield from self._ask()
+        finally:
+            unsubscribe()
+
+    def _ask(self) -> Generator[Effect, Any, None]:
         desk = self.engine.desk
         groups: dict[int, tuple[Approver, list[ApprovalRequest]]] = {}
         for item in self.waiting:
             if self.turn.stopped is not None:
                 return
-            remembered = self.engine.memory.look_up(self.turn.context, item.call)
+            approver = whom_to_ask(self.turn, item)
+            remembered = recall(self.turn, item, approver)
             if remembered is not None:
-                yield from self._answered(item, _answer_of(remembered))
+                yield from self._answered(item, answer_of(remembered))
                 continue
-            asked = asks_for(item.request_permission, self.engine, self.turn.above, item.said)
-            approver = asked.approver_for(item.request_permission, item.said)
             request = item.request = self._request(item, approver)
             self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
             groups.setdefault(id(approver), (approver, []))[1].append(request)
@@ -145,6 +155,8 @@ class _Asking:
                 self._yielded(approver, request_id, value)
             case ReviewEnded(approver, requests, error):
                 self._ended(approver, requests, error)
+            case AnswerKept():
+                self._look_again()
             case _:
                 pass
         self.recorder.write()
@@ -244,6 +256,8 @@ class _Asking:
 
     def _answered(self, item: CallItem, answer: Answer) -> Generator[Effect, Any, None]:
         decision = answer.decision
+        if answer.answered_by == "handler" and answer.approver is None and decision.approver is not None:
+            answer = replace(answer, approver=decision.approver, approver_from="handler")
         item.answer = answer
         item.decided_by = item.rule
         item.decided_kind = answer.answered_by if answer.answered_by in {"memory", "timeout", "nobody"} else "human"
@@ -257,13 +271,17 @@ class _Asking:
         if decision.allows:
             if item.edited is not None and not (yield from self._edit_may_run(item)):
                 return
+            problem = second_person_problem(item.request_permission, answer.approver, self.turn.context.user_id)
+            if problem is not None:
+                self.turn.deny(item, Denied(problem))
+                return
             item.asked, item.reason = True, decision.reason or ""
             self.turn.allow(item)
         else:
             default = DECLINED if decision.stop else _DECLINED_ONE
             self.turn.deny(item, Denied((decision.reason or "").strip() or default, stop=decision.stop))
-        if decision.remembers:
-            self._remember(item, answer)
+        if decision.remembers and item.request is not None:
+            keep(self.turn, item, answer, self.given[item.request.id])
 
     def _edit_may_run(self, item: CallItem) -> Generator[Effect, Any, bool]:
         assert item.tool is not None
@@ -286,19 +304,19 @@ class _Asking:
             self.turn.deny(item, again.verdict)
             self.turn.warn_of(item, again)
             return False
+        problem = self.turn.second_person_missing(item, again)
+        if problem is not None:
+            item.decided_by = again.decided_by
+            self.turn.deny(item, Denied(problem))
+            return False
         return True
 
-    def _remember(self, item: CallItem, answer: Answer) -> None:
-        scope = answer.decision.scope or Scope()
-        entry = Remembered(
-            answer.decision.allows, scope, item.call.name, answer.decision.reason, answer.approver, item.call_key
-        )
-        self.engine.memory.remember(self.turn.context, item.final, entry)
-        self.recorder.hold("remembered", item, answer, allow=entry.allow, covers=scope.covers, lasts=scope.lasts)
-        for request_id, other in list(self.open.items()):
-            hit = self.engine.memory.look_up(self.turn.context, other.call)
-            if hit is not None:
-                self.engine.desk.answer(request_id, _answer_of(hit))
+    def _look_again(self) -> None:
+        """Answer what waits for an answer that is remembered by now."""
+        for request_id, item in list(self.open.items()):
+            remembered = recall(self.turn, item, self.given[request_id])
+            if remembered is not None:
+                self.engine.desk.answer(request_id, answer_of(remembered))
 
     def _withdraw(self, why: str) -> None:
         for request_id, item in list(self.open.items()):
@@ -309,14 +327,6 @@ class _Asking:
 
 def _all_left(desk: Any, requests: list[ApprovalRequest]) -> Any:
     return lambda: not any(desk.is_open(request.id) for request in requests)
-
-
-def _answer_of(remembered: Remembered) -> Answer:
-    if remembered.allow:
-        decision = ApprovalDecision("allow", reason=remembered.reason)
-    else:
-        decision = ApprovalDecision("deny", reason=remembered.reason or "Denied by a remembered decision.")
-    return Answer(decision, answered_by="memory", approver=remembered.approver, via=remembered.from_call)
 
 
 def _from(approver: Approver, decision: ApprovalDecision, *, given: bool) -> Answer:

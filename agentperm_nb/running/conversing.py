@@ -17,9 +17,10 @@ from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
 from agentperm_nb.running.messages import Message
 from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model, check_answers_blocking
 from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
+from agentperm_nb.running.remembering import Remembering
 from agentperm_nb.running.reporter import tell
 from agentperm_nb.running.state import State
-from agentperm_nb.running.turn_taking import TurnTaking, check_context
+from agentperm_nb.running.turn_taking import check_context
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Conversing"]
 
 
-class Conversing(TurnTaking):
+class Conversing(Remembering):
     """Asks the model, runs loops, and asks the person."""
 
     model: Model | None
@@ -246,6 +247,8 @@ class Conversing(TurnTaking):
             raise
         finally:
             state.end_run(failed=failure is not None)
+            if isinstance(prompt_or_state, str) or state.finished:  # nobody can go on with this run
+                self._engine.memory.end_run(state.id)
             self._tell("on_run_end", state, failure)
 
     def _run_state(self, prompt_or_state: object) -> State:

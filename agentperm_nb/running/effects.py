@@ -18,7 +18,18 @@ from agentperm_nb.results import ResultForm
 if TYPE_CHECKING:
     from agentperm_nb.running.items import CallItem
 
-__all__ = ["Effect", "Message", "Review", "ReviewAnswer", "ReviewEnded", "ReviewsOver", "Start", "ToolDone", "Wait"]
+__all__ = [
+    "AnswerKept",
+    "Effect",
+    "Message",
+    "Review",
+    "ReviewAnswer",
+    "ReviewEnded",
+    "ReviewsOver",
+    "Start",
+    "ToolDone",
+    "Wait",
+]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -85,5 +96,10 @@ class ToolDone:
     """What the model is told of `value`."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class AnswerKept:
+    """An answer has been remembered, in this turn or in another one of the agent."""
+
+
 Effect: TypeAlias = Check | Review | ReviewsOver | Start | Wait
-Message: TypeAlias = DeskChange | ReviewAnswer | ReviewEnded | ToolDone
+Message: TypeAlias = DeskChange | AnswerKept | ReviewAnswer | ReviewEnded | ToolDone

@@ -17,6 +17,7 @@ from agentperm_nb.context import RunContext
 from agentperm_nb.errors import warn_user
 from agentperm_nb.json_values import call_text, digest
 from agentperm_nb.permissions.deciding import Check, Decision, PermissionList, deciding, resume, resume_error, settle
+from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Ask, Denied, Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.results import Image
@@ -131,6 +132,13 @@ class Ledger:
                 return current
             no_opinion = any(permission is current.permission for permission in item.passed)
             current = resume(generator, None if no_opinion else Ask("a person has been asked"))
+
+    def second_person_missing(self, item: CallItem, decision: Decision) -> str | None:
+        """Return why an answer that was given does not do for whoever asks now; None where it does."""
+        asking, answer = decision.permission, item.answer
+        if not isinstance(decision.verdict, Ask) or getattr(asking, "asks_by_itself", False):
+            return None  # what asks by itself has looked at its answer
+        return second_person_problem(asking, None if answer is None else answer.approver, self.context.user_id)
 
     def until_a_person(
         self, generator: Generator[Check, Verdict | None, Decision], current: Decision | Check

@@ -37,10 +37,12 @@ from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.outcomes import CallResult, ToolOutcomeKind
+from agentperm_nb.running.recalling import answer_of, recall, whom_to_ask
 from agentperm_nb.running.recording import describe_error
 
 __all__ = ["TurnSteps"]
 
+_REVOKED = "the remembered answer that allowed this call was revoked while the call waited. Call it again."
 _AT_ONCE = 32  # sync tools that run at the same time, each on a thread
 
 
@@ -188,6 +190,10 @@ class TurnSteps(Ledger):
                     running, on_threads = running + 1, on_threads + (not _is_async(item))
             if failure is not None or self.stopped is not None:  # found beside them: then they do not start either
                 starting, (running, on_threads) = [], before
+            refused = [item for item in starting if not self._may_start(item)]
+            for item in refused:
+                starting.remove(item)
+                running, on_threads = running - 1, on_threads - (not _is_async(item))
             for item in starting:
                 item.started = True
                 self.recorder.hold("started", item)
@@ -196,6 +202,8 @@ class TurnSteps(Ledger):
                 self.report_start(item)
                 yield Start(item, self.prepare, self._done)
             if running == 0:
+                if refused:
+                    continue  # what comes after them
                 break
             message = yield Wait()
             if isinstance(message, ToolDone):
@@ -218,15 +226,29 @@ class TurnSteps(Ledger):
             return False
         decision = yield from self.decide_again(item)
         verdict = decision.verdict
-        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked):
+        problem = self.second_person_missing(item, decision)
+        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked and problem is None):
             return True
         item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
-        if isinstance(verdict, Ask):
+        if problem is not None:
+            verdict = Denied(problem)
+        elif isinstance(verdict, Ask):
             verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")
         assert isinstance(verdict, Denied)
         self.deny(item, verdict)
         self.warn_of(item, decision)
         return False
+
+    def _may_start(self, item: CallItem) -> bool:
+        """Look at what may have changed while the calls that start beside it were looked at; nothing comes between."""
+        if item.answer is not None and item.answer.answered_by == "memory":
+            remembered = recall(self, item, whom_to_ask(self, item))
+            if remembered is None or not remembered.allow:
+                item.decided_by, item.decided_kind = item.rule, "memory"
+                reason = _REVOKED if remembered is None else answer_of(remembered).decision.reason
+                self.deny(item, Denied(reason or _REVOKED))
+                return False
+        return True
 
     def _done(self, done: ToolDone) -> None:
         """Take how a call ended: into the turn, or into the log alone when the turn has gone on without it."""

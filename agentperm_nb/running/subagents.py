@@ -67,6 +67,8 @@ class AgentTool(Tool):
             answer = self.agent.run(state)
         except Exception as error:
             raise self._failed(error) from error
+        finally:
+            self.agent.forget_run(state)
         return self._said(state, answer)
 
     async def _arun(self, state: State) -> Any:
@@ -74,6 +76,8 @@ class AgentTool(Tool):
             answer = await self.agent.arun(state)
         except Exception as error:
             raise self._failed(error) from error
+        finally:
+            self.agent.forget_run(state)
         return self._said(state, answer)
 
     def _failed(self, error: Exception) -> ToolError:

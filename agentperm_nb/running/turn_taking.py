@@ -68,7 +68,11 @@ class TurnTaking:
         return self._state
 
     def new_run(self) -> str:
-        """Begin a new run for the next turns, with an empty history, and return its id."""
+        """Begin a new run for the next turns, with an empty history, and return its id.
+
+        What was remembered for the run before is forgotten.
+        """
+        self._engine.memory.end_run(self._state.id)
         self._state = State()
         return self._state.id
 
