@@ -145,12 +145,12 @@ def covers_text(scope: Scope, name: str, shown_args: Mapping[str, Any]) -> str:
     if scope.covers == "tool":
         return f"every call of {name}"
     if scope.covers == "call":
-        return shorten(f"exactly {call_text(name, shown_args)}", _LONGEST)
+        return f"exactly {call_text(name, shown_args)}"
     there = [f"{key}={json_text(shown_args[key])}" for key in scope.arguments if key in shown_args]
     without = [key for key in scope.arguments if key not in shown_args]
     parts = [f"with {', '.join(there)}"] if there else []
     parts += [f"without {', '.join(without)}"] if without else []
-    return shorten(f"{name} {' and '.join(parts)}", _LONGEST)
+    return f"{name} {' and '.join(parts)}"
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +204,7 @@ class Memory:
             scope: How far it reaches.
             allow: Whether it allows.
             asked: Whoever was asked: the answer stands in for nobody else.
-            covers: Which calls, in words.
+            covers: Which calls, in words; a long text is cut.
             approver: Name of the person, where it is known.
             from_call: Our key of the call.
             reason: The reason that was given.
@@ -222,7 +222,7 @@ class Memory:
                 next(self._numbers),
                 allow,
                 call.name,
-                covers,
+                shorten(covers, _LONGEST),
                 scope.lasts,
                 context.user_id,
                 context.agent_path,

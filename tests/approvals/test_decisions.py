@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import pickle
+import re
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import MagicMock
@@ -12,6 +13,10 @@ import pytest
 
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
 from agentperm_nb.permissions.types import PermissionResult
+
+
+class _Text(str):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -24,6 +29,8 @@ from agentperm_nb.permissions.types import PermissionResult
         (ApprovalDecision("remember_allow"), True, False, True),
         (ApprovalDecision("remember_allow", edited_args={"a": 1}, scope=Scope("tool")), True, False, True),
         (ApprovalDecision("remember_deny", scope=Scope(lasts="session"), stop=True), False, True, True),
+        (ApprovalDecision("remember_allow", scope=Scope("arguments", arguments=["a"])), True, False, True),
+        (ApprovalDecision("deny", approver="ann"), False, True, False),
     ],
     ids=repr,
 )
@@ -48,6 +55,8 @@ def test_an_unknown_action_is_refused(action: Any) -> None:
         ("deny", {"stop": 1}, TypeError, "stop= takes True or False"),
         ("deny", {"stop": None}, TypeError, "stop= takes True or False"),
         ("remember_allow", {"scope": "tool"}, TypeError, "scope= takes a Scope"),
+        ("allow", {"approver": 5}, TypeError, "approver= takes the name of a person"),
+        ("allow", {"approver": " "}, TypeError, "approver= takes the name of a person"),
         ("edit", {"edited_args": [("a", 1)]}, TypeError, "edited_args= takes a dict"),
         ("edit", {"edited_args": "{}"}, TypeError, "edited_args= takes a dict"),
         ("edit", {}, ValueError, "an edit without edited_args="),
@@ -88,11 +97,54 @@ def test_an_answer_never_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"covers": "all"}, {"covers": None}, {"lasts": "always"}, {"lasts": ["run"]}], ids=repr
+    "fields",
+    [
+        {"covers": "all"},
+        {"covers": None},
+        {"covers": ["tool"]},
+        {"covers": _Text("tool")},
+        {"lasts": "always"},
+        {"lasts": "forever"},
+        {"lasts": ["run"]},
+    ],
+    ids=repr,
 )
 def test_a_scope_of_other_words_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"is not a scope[\s\S]*Fix: [\s\S]*Example:"):
         Scope(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"covers": "arguments"}, ValueError, "names none of them"),
+        ({"covers": "arguments", "arguments": []}, ValueError, "names none of them"),
+        ({"covers": "arguments", "arguments": [""]}, ValueError, "an empty name"),
+        ({"covers": "arguments", "arguments": ["a", "b", "a"]}, ValueError, "names 'a' twice"),
+        ({"covers": "call", "arguments": ["a"]}, ValueError, "with covers='call'"),
+        ({"covers": "tool", "arguments": ["a"]}, ValueError, "with covers='tool'"),
+        ({"covers": "arguments", "arguments": "path"}, TypeError, "takes a list of names"),
+        ({"covers": "arguments", "arguments": {"path": 1}}, TypeError, "takes a list of names"),
+        ({"covers": "arguments", "arguments": 5}, TypeError, "takes a list of names"),
+        ({"covers": "arguments", "arguments": ["a", 1]}, TypeError, "takes names"),
+        ({"covers": "arguments", "arguments": [None]}, TypeError, "takes names"),
+    ],
+    ids=repr,
+)
+def test_named_arguments_that_do_not_go_together_are_refused(
+    fields: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=rf"{re.escape(text)}[\s\S]*Fix: [\s\S]*Example:"):
+        Scope(**fields)
+
+
+def test_a_scope_keeps_the_names_as_they_were_when_it_was_made() -> None:
+    names = ["path", "mode"]
+    scope = Scope("arguments", "session", names)
+    names.append("force")
+    assert scope.arguments == ("path", "mode")
+    assert scope == Scope("arguments", "session", iter(["path", "mode"]))  # type: ignore[arg-type]  # any iterable does
+    assert hash(scope) == hash(Scope("arguments", "session", ("path", "mode")))
 
 
 @pytest.mark.parametrize(
@@ -111,10 +163,6 @@ def test_a_scope_of_other_words_is_refused(fields: dict[str, Any]) -> None:
 )
 def test_these_short_forms_are_answers(value: Any, action: str) -> None:
     assert as_decision(value) == ApprovalDecision(action)  # type: ignore[arg-type]
-
-
-class _Text(str):
-    pass
 
 
 class _Enum(str, enum.Enum):  # noqa: UP042 - not a StrEnum on purpose
@@ -177,9 +225,13 @@ def test_a_decision_that_was_tampered_with_says_no_more_than_its_fields() -> Non
     assert (type(sly), sly.allows) == (ApprovalDecision, False)
     half = object.__new__(ApprovalDecision)
     assert as_decision(half) is None
-    broken = ApprovalDecision("deny")
-    object.__setattr__(broken, "action", "anything")
-    assert as_decision(broken) is None
+    for field, value in (("action", "anything"), ("scope", "tool"), ("approver", 7)):
+        broken = ApprovalDecision("remember_deny")
+        object.__setattr__(broken, field, value)
+        assert as_decision(broken) is None
+    wide = Scope("call")
+    object.__setattr__(wide, "covers", "everything")
+    assert as_decision(ApprovalDecision("remember_allow", scope=wide)) is None
 
 
 def test_the_result_of_a_policy_is_written_as_published() -> None:
