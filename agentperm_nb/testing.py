@@ -164,6 +164,11 @@ class Recording(Permission):
         """Whether the permission counts an approval only from a second person."""
         return bool(getattr(self.permission, "second_person", False))
 
+    @property
+    def timeout(self) -> float | None:
+        """How long the permission lets whoever is asked take."""
+        return getattr(self.permission, "timeout", None)
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Ask the other permission."""
         ask = self._as_ask(call, tool)

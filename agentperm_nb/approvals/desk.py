@@ -111,6 +111,11 @@ class Desk:
         with self._lock:
             return request_id in self._open
 
+    def expired(self, request_id: str) -> bool:
+        """Return whether the request has left because nobody answered in time."""
+        with self._lock:
+            return self._closed.get(request_id) == "expired"
+
     def open(self, requests: Iterable[ApprovalRequest]) -> None:
         """Put requests on the desk.
 

@@ -7,6 +7,8 @@
    terminal, and lines of a value are marked so that they cannot pass for ours.
 5. One who reads is asked one thing at a time: all calls of a turn, or a question, and then the next. What nobody waits
    for any more holds up nothing.
+6. The time of a call begins when its question is put, or when the one before it has expired. Nobody can take back what
+   stands on a terminal: the line that is typed to a question that is over is no answer to anything, and that is said.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.editing import decision_of, edit_text
-from agentperm_nb.approvals.facts import agent_text, badges, ordered_args, ran_before_text, rule_text, tool_text
+from agentperm_nb.approvals.facts import agent_text, badges, clock, ordered_args, ran_before_text, rule_text, tool_text
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest, EditError
+from agentperm_nb.approvals.waking import on_thread
 from agentperm_nb.human import Human, check_returns, describe_choices, parse_answer
 from agentperm_nb.render import visible
 
@@ -80,33 +84,56 @@ class TextApprover(Human):
         read: Called with a question, `input` when left out; returns the line that was typed, and raises ``EOFError`` at
             the end of the input.
         write: Called with a text to show.
+        timeout: Seconds after which a request is denied, from when its question is put; see `Patience`.
+        reminders: Seconds after which to remind of it.
+        on_reminder: Called with the request then.
+
+    Raises:
+        TypeError: See `Patience`.
+        ValueError: See `Patience`.
     """
 
+    patience: Patience
+
     batch = True
+    in_turn = True
     answered_by = "human"
 
-    def __init__(self, read: Callable[[str], str] = _read_line, write: Callable[[str], object] = print) -> None:
+    def __init__(
+        self,
+        read: Callable[[str], str] = _read_line,
+        write: Callable[[str], object] = print,
+        *,
+        timeout: float | None = None,
+        reminders: Iterable[float] | float = (),
+        on_reminder: Callable[[ApprovalRequest], object] | None = None,
+    ) -> None:
         self._read = read
         self._write = write
+        self.patience = Patience(timeout, reminders, on_reminder)
         self._one_at_a_time = _input if read is _read_line else _OneAtATime()
 
     def __repr__(self) -> str:
-        return "TextApprover()"
+        return f"TextApprover({self.patience.shown()})"
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
         """Ask about each request on a worker thread, one after the other; see `Approver`."""
-        import anyio.to_thread
-
         answers = self.review(requests)
         try:
             while True:
-                answer = await anyio.to_thread.run_sync(next, answers, None, abandon_on_cancel=True)
+                answer = await on_thread(lambda: next(answers, None))
                 if answer is None:
                     return
                 yield answer
         finally:
-            with contextlib.suppress(ValueError):  # a thread still reads for it: the requests have left the desk
+            try:
                 answers.close()
+            except ValueError:  # a thread still reads for it: the requests have left the desk
+                if any(the_desk.expired(request.id) for request in requests):
+                    with contextlib.suppress(Exception):
+                        self._write(
+                            "\nNobody answered in time: this is asked no more. Press Enter to end the question."
+                        )
 
     def review(self, requests: Sequence[ApprovalRequest]) -> Generator[tuple[str, ApprovalDecision]]:
         """Ask about each request on the calling thread; yield (request id, decision) as they are given.
@@ -124,7 +151,11 @@ class TextApprover(Human):
     def _review(
         self, requests: Sequence[ApprovalRequest], at_desk: set[str], is_awaited: Callable[[], bool]
     ) -> Generator[tuple[str, ApprovalDecision]]:
-        with contextlib.suppress(_AnsweredElsewhereError), self._one_at_a_time.asking(is_awaited):
+        with (
+            contextlib.suppress(_AnsweredElsewhereError),
+            self._one_at_a_time.asking(is_awaited),
+            the_desk.taking_turns(requests),
+        ):
             yield from self._answers(requests, at_desk)
 
     def _answers(
@@ -217,11 +248,16 @@ class TextApprover(Human):
         def read(question: str) -> str:
             line = self._read(question)
             if at_desk and not the_desk.is_open(request.id):
+                if the_desk.expired(request.id):
+                    self._write(f"That came too late: {_line(request.call.name)} was denied, nobody answered in time.")
                 raise _AnsweredElsewhereError
             return line.strip()
 
         every = f", approve [all] {left} shown" if left > 1 else ""
         which = f"{place}. {_line(request.call.name)}: " if left > 1 or place > 1 else ""
+        now = the_desk.begin_time(request.id) or request
+        if now.expires_at is not None:
+            self._write(f"{which}expires {clock(now.expires_at, seconds=True)}")
         question = f"{which}[a]pprove, [d]eny, deny and [s]top, [e]dit{every}? "
         while True:
             word = read(question).lower()

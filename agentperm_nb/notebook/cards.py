@@ -132,6 +132,8 @@ def _body(request: ApprovalRequest) -> list[Node]:
     if request.user:
         facts.append({"label": "User", "text": visible(request.user)})
     facts.append({"label": "Asked", "text": clock(request.asked_at, seconds=True)})
+    if request.expires_at is not None:
+        facts.append({"label": "Expires", "text": clock(request.expires_at, seconds=True)})
     body.append({"kind": "facts", "facts": facts})
     return body
 

@@ -9,7 +9,9 @@
 4. When the cell is to run again, the page drops what the waiting one shows, so its requests are withdrawn: the next
    execution asks anew.
 5. A panel that is taken out of the output (*Clear Cell Output*) is shown again, a few times; else rule 3 begins anew.
-6. Whatever ends the wait, the output is replaced by a static record and the widget is closed. A page that was reloaded
+6. With a `timeout`, what is not answered in time is denied: its card says so and has no buttons any more, and a text
+   prompt for it is taken back.
+7. Whatever ends the wait, the output is replaced by a static record and the widget is closed. A page that was reloaded
    meanwhile cannot replace its output, so it is given the record to draw it.
 """
 
@@ -18,12 +20,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.errors import DeliveryError, fix_message
 from agentperm_nb.human import Human
@@ -44,16 +47,28 @@ class NotebookHuman(Human):
 
     Args:
         prompt_after: Seconds without a sign of the panel after which the questions are put as text.
+        timeout: Seconds after which a request is denied; see `Patience`. A plain question has no limit.
+        reminders: Seconds after which to remind of a request.
+        on_reminder: Called with the request then.
 
     Raises:
-        TypeError: `prompt_after` is not a number.
-        ValueError: It is negative, or not finite.
+        TypeError: `prompt_after` is not a number; or see `Patience`.
+        ValueError: It is negative, or not finite; or see `Patience`.
     """
+
+    patience: Patience
 
     batch = True
     answered_by = "human"
 
-    def __init__(self, *, prompt_after: float = 8.0) -> None:
+    def __init__(
+        self,
+        *,
+        prompt_after: float = 8.0,
+        timeout: float | None = None,
+        reminders: Iterable[float] | float = (),
+        on_reminder: Callable[[ApprovalRequest], object] | None = None,
+    ) -> None:
         example = "NotebookHuman(prompt_after=20)"
         if isinstance(prompt_after, bool) or not isinstance(prompt_after, int | float):
             raise TypeError(
@@ -64,9 +79,12 @@ class NotebookHuman(Human):
                 fix_message(f"prompt_after= takes seconds from 0 (got: {prompt_after!r})", "give a number", example)
             )
         self.prompt_after: float = float(prompt_after)
+        self.patience = Patience(timeout, reminders, on_reminder)
 
     def __repr__(self) -> str:
-        return "NotebookHuman()" if self.prompt_after == 8.0 else f"NotebookHuman(prompt_after={self.prompt_after:g})"
+        said = [] if self.prompt_after == 8.0 else [f"prompt_after={self.prompt_after:g}"]
+        said += [shown] if (shown := self.patience.shown()) else []
+        return f"NotebookHuman({', '.join(said)})"
 
     def describe(self) -> str:
         """Return who is asked, in the cell that calls this: ``you, in the panel under the cell``, or why nobody is."""
@@ -175,7 +193,10 @@ async def _await_answers(wait: Wait) -> None:
     delivery = _delivery(wait)
     if delivery is None:
         with _closing(wait):
-            await anyio.to_thread.run_sync(wait.prompt, abandon_on_cancel=True)
+            try:
+                await anyio.to_thread.run_sync(wait.prompt_here, abandon_on_cancel=True)
+            finally:
+                wait.end_prompt()
         return
     async with delivery.awaiting():
         with _closing(wait):
@@ -188,7 +209,7 @@ def _serving(wait: Wait) -> Iterator[Callable[[float], None]]:
     delivery = _delivery(wait)
     if delivery is None:
         with _closing(wait):
-            yield lambda seconds: wait.prompt()
+            yield lambda seconds: wait.prompt_here()
         return
     with delivery.blocking() as step, _closing(wait):
         wait.show()
@@ -197,7 +218,7 @@ def _serving(wait: Wait) -> Iterator[Callable[[float], None]]:
             step(seconds)
             wait.look()
             if wait.take_prompt():
-                wait.prompt()
+                wait.prompt_here()
 
         yield serve
 

@@ -43,6 +43,7 @@ class Wait:
         self._shown_again = 0
         self._lock = threading.Lock()
         self._prompt_thread: int | None = None
+        self._taken_back = False
 
     @property
     def done(self) -> bool:
@@ -79,6 +80,29 @@ class Wait:
             with self._lock:
                 self._prompt_thread = None
 
+    def prompt_here(self) -> None:
+        """Do as `prompt` does; it is taken back when nothing waits any more, such as when the time is over."""
+
+        def look() -> None:
+            if self._prompt_thread != threading.get_ident() and self.done:
+                self.end_prompt()
+
+        try:
+            with self._lock:
+                self._prompt_thread = threading.get_ident()
+            self.panel.listen(look)
+            try:
+                if not self.done:
+                    self.prompt()
+            finally:
+                self.panel.listen(lambda: None)
+                with self._lock:
+                    self._prompt_thread = None
+                time.sleep(0)  # what is on its way arrives here, and not in the code of the cell
+        except KeyboardInterrupt:
+            if not self._taken_back:
+                raise
+
     async def take_prompt_back(self) -> None:
         """Take a text prompt back that is still open although all is answered: the page cannot run cells before."""
         import anyio
@@ -99,6 +123,7 @@ class Wait:
 
         with self._lock:
             if self._prompt_thread is not None:
+                self._taken_back = True
                 raised = ctypes.py_object(KeyboardInterrupt)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._prompt_thread), raised)
 

@@ -18,6 +18,7 @@ from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, checked_reason
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import visible
+from agentperm_nb.tool_class import checked_timeout
 from agentperm_nb.tools import Tool
 
 __all__ = [
@@ -286,15 +287,27 @@ class DecideByHuman(DecidePermission):
     Args:
         human: Whom to ask; the agent's own human when left out.
         second_person: Whether an approval counts only from somebody else than the user on whose behalf the agent works.
+        timeout: Seconds after which a call is denied that nobody has answered about; an approver may have a shorter
+            limit of its own. It holds for what the engine asks.
         name: What the log calls this permission.
 
     Raises:
-        TypeError: `human` is not a Human object, or `second_person` not a bool.
+        TypeError: `human` is not a Human object, `second_person` not a bool, or `timeout` not a number; or `timeout` is
+            given to a subclass that asks by itself.
+        ValueError: `timeout` is not above 0.
     """
 
     second_person: bool = False
+    timeout: float | None = None
 
-    def __init__(self, human: Any = None, *, second_person: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self,
+        human: Any = None,
+        *,
+        second_person: bool = False,
+        timeout: float | None = None,
+        name: str | None = None,
+    ) -> None:
         if human is not None and not is_human(human):
             raise TypeError(
                 fix_message(
@@ -308,6 +321,16 @@ class DecideByHuman(DecidePermission):
             raise TypeError(fix_message(problem, "give a bool", "DecideByHuman(second_person=True)"))
         self.human = human
         self.second_person = second_person
+        self.timeout = checked_timeout(timeout, "DecideByHuman(timeout=300)")
+        if self.timeout is not None and self.asks_by_itself:
+            raise TypeError(
+                fix_message(
+                    f"{type(self).__name__} asks by itself, so that no timeout= would end its waiting",
+                    "end it in its own check, or override question() only",
+                    "class Careful(DecideByHuman):\n    def question(self, call, tool):\n"
+                    "        return f'Really run {call.name}?'\n\nCareful(timeout=300)",
+                )
+            )
         self.name = name
 
     def __repr__(self) -> str:
@@ -317,6 +340,8 @@ class DecideByHuman(DecidePermission):
             given.append(f"human={self.human!r}" if own else f"human={type(self.human).__name__}()")
         if self.second_person:
             given.append("second_person=True")
+        if self.timeout is not None:
+            given.append(f"timeout={self.timeout:g}")
         return f"{type(self).__name__}({', '.join(given)})"
 
     @property
