@@ -77,11 +77,11 @@ def test_an_answer_holds_for_the_same_call_for_the_same_arguments_or_for_the_too
     assert holds(memory_of(Scope("tool")), call) is same_tool
 
 
-@pytest.mark.parametrize(
-    "value", [1, 1.0, True, "1", "true", None, [1], [True], {"a": 1}, {"a": 1.0}, "", []], ids=repr
-)
+VALUES: list[Any] = [1, 1.0, True, "1", "true", None, [1], [True], {"a": 1}, {"a": 1.0}, "", []]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_the_values_of_named_arguments_are_compared_with_their_types(value: Any) -> None:
-    values: list[Any] = [1, 1.0, True, "1", "true", None, [1], [True], {"a": 1}, {"a": 1.0}, "", []]
     memory = memory_of(Scope("arguments", arguments=["n"]), call=ToolCall("write", {"n": value}))
     same = [other for other in VALUES if holds(memory, ToolCall("write", {"n": other, "m": 2}))]
     assert [repr(other) for other in same] == [repr(value)]
