@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
@@ -36,7 +36,7 @@ _RULE = (
 _POLICY = "PermissionPolicy([ASK_DESTRUCTIVE, ALLOW_READONLY], fallback='deny')"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, init=False)
 class PermissionRule(Pickled):
     """One rule of a policy.
 
@@ -56,18 +56,34 @@ class PermissionRule(Pickled):
     result: PermissionResult
     reason: str = ""
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not isinstance(self.reason, str):
-            wrong = "name" if not isinstance(self.name, str) else "reason"
-            given = type(getattr(self, wrong)).__name__
-            raise TypeError(
-                fix_message(f"{wrong}= of a PermissionRule takes a text (got: {given})", "give a text", _RULE)
-            )
-        if not self.name.strip():
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a class that would match in another way than by its function.
+
+        Raises:
+            TypeError: It overrides ``matches``.
+        """
+        super().__init_subclass__(**kwargs)
+        if "matches" in vars(cls):
+            problem = f"{cls.__name__} overrides matches of PermissionRule, which checks what its function returns"
+            raise TypeError(fix_message(problem, "give the function as match=", _RULE))
+
+    def __init__(
+        self,
+        name: str,
+        match: Callable[[Tool, dict[str, Any]], Any],
+        result: PermissionResult | Literal["allow", "deny", "ask"],
+        reason: str = "",
+    ) -> None:
+        for what, text in (("name", name), ("reason", reason)):
+            if not isinstance(text, str):
+                problem = f"{what}= of a PermissionRule takes a text (got: {type(text).__name__})"
+                raise TypeError(fix_message(problem, "give a text", _RULE))
+        if not name.strip():
             raise ValueError(fix_message("a PermissionRule has no name", "say in a word or two what it is for", _RULE))
-        _check_match(self.name, self.match)
-        result = checked_result(f"result= of the rule {self.name!r}", self.result, _RULE)
-        object.__setattr__(self, "result", result)
+        _check_match(name, match)
+        checked = checked_result(f"result= of the rule {name!r}", result, _RULE)
+        for what, value in (("name", name), ("match", match), ("result", checked), ("reason", reason)):
+            object.__setattr__(self, what, value)
 
     def __repr__(self) -> str:
         return f"PermissionRule({self.name!r}, {self.result.value})"
@@ -120,10 +136,26 @@ class PermissionPolicy(Pickled):
         ValueError: The fallback is none of the three, or the name is blank.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a class that would decide in another way than by its rules, which are what an agent asks.
+
+        Raises:
+            TypeError: It overrides ``evaluate``.
+        """
+        super().__init_subclass__(**kwargs)
+        if "evaluate" in vars(cls):
+            raise TypeError(
+                fix_message(
+                    f"{cls.__name__} overrides evaluate of PermissionPolicy, and an agent asks the rules one by one",
+                    "put it into a rule, or write a DecidePermission",
+                    _RULE,
+                )
+            )
+
     def __init__(
         self,
         rules: Iterable[PermissionRule] = (),
-        fallback: PermissionResult | str | None = PermissionResult.DENY,
+        fallback: PermissionResult | Literal["allow", "deny", "ask"] | None = PermissionResult.DENY,
         handler: PermissionHandler | AsyncPermissionHandler | None = None,
         *,
         name: str | None = None,
@@ -168,7 +200,7 @@ class PermissionPolicy(Pickled):
         return self._fallback
 
     @fallback.setter
-    def fallback(self, fallback: PermissionResult | str | None) -> None:
+    def fallback(self, fallback: PermissionResult | Literal["allow", "deny", "ask"] | None) -> None:
         what = "fallback= of a PermissionPolicy"
         self._fallback = None if fallback is None else checked_result(what, fallback, _POLICY)
 
@@ -192,7 +224,7 @@ class PermissionPolicy(Pickled):
             TypeError: Something in the rules is no rule, or a rule returned something that is truthy by mistake.
             Exception: Whatever a rule raised.
         """
-        for rule in tuple(self._rules):
+        for rule in tuple(self.rules):
             _check_rule(rule)
             if rule.matches(tool, parameters):
                 return rule
@@ -207,7 +239,7 @@ class PermissionPolicy(Pickled):
         """
         seen: set[int] = set()
         found: list[DenyPermission] = []
-        for rule in tuple(self._rules):
+        for rule in tuple(self.rules):
             _check_rule(rule)
             if rule.result is PermissionResult.DENY and id(rule) not in seen:
                 seen.add(id(rule))
