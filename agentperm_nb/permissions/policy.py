@@ -63,7 +63,7 @@ class PermissionRule(Pickled):
             TypeError: It overrides ``matches``.
         """
         super().__init_subclass__(**kwargs)
-        if "matches" in vars(cls):
+        if cls.matches is not PermissionRule.matches:
             problem = f"{cls.__name__} overrides matches of PermissionRule, which checks what its function returns"
             raise TypeError(fix_message(problem, "give the function as match=", _RULE))
 
@@ -143,7 +143,7 @@ class PermissionPolicy(Pickled):
             TypeError: It overrides ``evaluate``.
         """
         super().__init_subclass__(**kwargs)
-        if "evaluate" in vars(cls):
+        if cls.evaluate is not PermissionPolicy.evaluate:
             raise TypeError(
                 fix_message(
                     f"{cls.__name__} overrides evaluate of PermissionPolicy, and an agent asks the rules one by one",
