@@ -17,7 +17,9 @@ from agentperm_nb import human as _human
 from agentperm_nb.analysis.log import Log
 from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
+from agentperm_nb.approvals.signals import Signals, wait_for_signal
 from agentperm_nb.audit.changes import ChangeEvent, ChangeEventType
 from agentperm_nb.audit.store import MemoryStore
 from agentperm_nb.calls import ToolCall, format_call
@@ -140,6 +142,7 @@ __all__ = [
     "NotebookHuman",
     "OpenAIModel",
     "OpenAIResponsesModel",
+    "Patience",
     "PendingTurn",
     "PerUserPermissions",
     "Permission",
@@ -158,6 +161,7 @@ __all__ = [
     "RunContext",
     "RunStartEntry",
     "Scope",
+    "Signals",
     "StandardPermissions",
     "State",
     "StateSnapshot",
@@ -192,6 +196,7 @@ __all__ = [
     "resolve_permissions",
     "thaw",
     "tool",
+    "wait_for_signal",
     "waiting_for_user",
 ]
 

@@ -11,6 +11,7 @@ from agentperm_nb.approvals.approvers import as_approver, handler_approver
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
+from agentperm_nb.approvals.signals import the_signals
 from agentperm_nb.audit.changes import ChangeEvent
 from agentperm_nb.context import running_in
 from agentperm_nb.errors import fix_message
@@ -73,6 +74,8 @@ class Agent(Conversing):
             such as ``HandlerApprover(handler, timeout=60)``.
         permission_handler: An object with ``handle(request)`` that answers what a policy in `permissions` asks, where
             the policy has no handler of its own.
+        signals: What carries the values of ``agent.signal`` to handlers that wait for them; those of this process when
+            left out. Any object with ``signal`` and ``wait_for_signal`` will do.
         reporter: Who is told how a run goes.
         audit: The log of another agent, to share it; a new one in memory when left out.
         user: On whose behalf the agent works; JupyterHub's user or the login name when left out.
@@ -105,6 +108,7 @@ class Agent(Conversing):
         human: Any = AUTO,
         approval_handler: Callable[..., Any] | Approver | None = None,
         permission_handler: PermissionHandler | AsyncPermissionHandler | None = None,
+        signals: Any = the_signals,
         reporter: Reporter | None = None,
         audit: Log | None = None,
         user: str | None = None,
@@ -147,7 +151,7 @@ class Agent(Conversing):
             policy_handler=_policy_handler(permission_handler, own),
             reporter=reporter,
         )
-        self._user, self._session = user, session
+        self._user, self._session, self._signals = user, session, signals
         self._settings: dict[str, Any] = {
             "tools": listed,
             "name": name,
@@ -160,6 +164,7 @@ class Agent(Conversing):
             "human": human,
             "approval_handler": approval_handler,
             "permission_handler": permission_handler,
+            "signals": signals,
             "reporter": reporter,
             "audit": self.audit,
             "user": user,

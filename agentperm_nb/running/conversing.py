@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentperm_nb.context import running_in
 from agentperm_nb.errors import NoHumanError, fix_message, warn_user
 from agentperm_nb.human import ask_on_worker, awaits, check_returns
 from agentperm_nb.running.driving import on_loop_thread, refuse_in_async_run
@@ -237,7 +236,7 @@ class Conversing(Remembering):
         state.start_run(self.name)
         failure: BaseException | None = None
         try:
-            with running_in(self._context(*told, state)):
+            with self._in_run(self._context(*told, state)):
                 self._tell("on_run_start", state)
                 yield state
         except BaseException as error:

@@ -26,6 +26,7 @@ from agentperm_nb.running.models import as_message
 from agentperm_nb.running.nesting import Level, check_depth, check_human, effective, levels_above
 from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.running.signalling import Signalling
 from agentperm_nb.running.state import State
 from agentperm_nb.running.steps import TurnSteps
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
@@ -38,7 +39,7 @@ __all__ = ["TurnTaking", "check_context", "check_texts"]
 _TURNS_KEPT = 1_000
 
 
-class TurnTaking:
+class TurnTaking(Signalling):
     """Decides about the calls of replies, and runs those that are allowed."""
 
     name: str
@@ -106,7 +107,7 @@ class TurnTaking:
 
         async def begin() -> Turn:
             context, make, finish = self._begin(read, state, user, session, metadata)
-            with running_in(context):
+            with self._in_run(context):
                 return finish(await adrive(make))
 
         return PendingTurn(begin, len(read.calls))
@@ -126,7 +127,7 @@ class TurnTaking:
         """
         read, state = self._read(reply, user, session, metadata)
         context, make, finish = self._begin(read, state, user, session, metadata)
-        with running_in(context):
+        with self._in_run(context):
             return finish(drive(make))
 
     def start(
