@@ -25,6 +25,8 @@ PAGES = [
     "README.md",
     "docs/asking-people.md",
     "docs/how-a-call-is-decided.md",
+    "docs/modes.md",
+    "docs/per-user.md",
     "docs/running-a-task.md",
     "docs/subagents.md",
     "docs/tools.md",

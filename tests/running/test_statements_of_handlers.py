@@ -235,7 +235,7 @@ RETURNS: dict[str, tuple[Callable[[], Any], tuple[str, str]]] = {
 }
 
 
-@pytest.mark.states("MA3.2", "MA3.3")
+@pytest.mark.states("MA3.3")
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("returned", RETURNS)
