@@ -612,6 +612,132 @@ class ReasonOfAllow(Row, subject="the reason of an answer that allows"):
         assert list(outcome.agent.audit.calls()["reason"]) == ["since it is Monday"]
 
 
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+class Swapped(Row, subject="two handlers that wait for one signal"):
+    def there(self) -> None:
+        async def main() -> tuple[dict[str, Any], list[Any]]:
+            runtime = loomflow.InProcRuntime()
+            got: dict[str, Any] = {}
+
+            waiting: list[str] = []
+            both = asyncio.Event()
+
+            async def handler(call: Any, user_id: str | None) -> Any:
+                waiting.append(call.tool)
+                if len(waiting) == 2:
+                    both.set()
+                answer = await runtime.wait_for_signal("monday", "approval")
+                got[call.tool] = answer["for"]
+                return answer["answer"]
+
+            async def person() -> None:
+                await both.wait()
+                # The answers come in another order than the questions, and nothing tells for which one they are.
+                for tool, answer in ((waiting[1], False), (waiting[0], True)):
+                    await runtime.signal("monday", "approval", {"for": tool, "answer": answer})
+
+            asking = asyncio.ensure_future(person())
+            outcome = await arun_there(there("act", n=1), there("rm", n=2), runtime=runtime, approval_handler=handler)
+            await asking
+            return got, outcome.ran
+
+        assert asyncio.run(main()) == ({"act": "rm", "rm": "act"}, [{"n": 2}])
+
+    def here(self) -> None:
+        async def main() -> list[Any]:
+            waiting: dict[str, ours.ApprovalRequest] = {}
+            both = asyncio.Event()
+
+            async def handler(request: ours.ApprovalRequest) -> Any:
+                waiting[request.call.tool] = request
+                if len(waiting) == 2:
+                    both.set()
+                return await ours.wait_for_signal(request_id=request.id)
+
+            tools = [Counter("act"), Counter("rm")]
+            agent = ours.Agent(
+                [one.tool for one in tools], permissions=ours.StandardPermissions(), approval_handler=handler
+            )
+            turn = asyncio.ensure_future(agent.ause_tools([here("act", n=1), here("rm", n=2)]))
+            await both.wait()
+            agent.signal(request_id=waiting["rm"].id, payload=False)
+            agent.signal(request_id=waiting["act"].id, payload=True)
+            await turn
+            return [one.ran for one in tools]
+
+        assert asyncio.run(main()) == [[{"n": 1}], []]
+
+
+class Sending(Row, subject="sending a signal"):
+    def there(self) -> None:
+        async def main() -> list[str]:
+            runtime, errors = loomflow.InProcRuntime(), []
+            waiting = loop.create_task(runtime.wait_for_signal("monday", "approval"))
+            await asyncio.sleep(0)
+
+            def send() -> None:
+                try:
+                    asyncio.run(runtime.signal("monday", "approval", True))
+                except RuntimeError as error:
+                    errors.append(str(error))
+
+            await asyncio.to_thread(send)
+            assert not waiting.done()
+            return errors
+
+        loop = asyncio.new_event_loop()
+        loop.set_debug(True)  # it then says what else may go unnoticed
+        loop.set_exception_handler(lambda loop, context: None)  # whoever waits is never woken
+        try:
+            found = loop.run_until_complete(main())
+        finally:
+            loop.close()
+        assert found == ["Non-thread-safe operation invoked on an event loop other than the current one"]
+
+    def here(self) -> None:
+        asked = threading.Event()
+
+        async def handler(call: ours.ToolCall, user_id: str | None) -> Any:
+            asked.set()
+            return await ours.wait_for_signal("approval")
+
+        rm = Counter("rm")
+        agent = ours.Agent(
+            [rm.tool], permissions=ours.StandardPermissions(), approval_handler=handler, session="monday"
+        )
+
+        def send() -> None:
+            assert asked.wait(10)
+            agent.signal("monday", "approval", True)
+
+        async def main() -> None:
+            sending = asyncio.ensure_future(asyncio.to_thread(send))
+            await agent.ause_tools([here("rm")])
+            await sending
+
+        asyncio.run(main(), debug=True)
+        assert rm.ran == [{}]
+
+
+class EmptySignal(Row, subject="a signal without a value"):
+    def there(self) -> None:
+        async def main() -> list[Any]:
+            runtime = loomflow.InProcRuntime()
+            await runtime.signal("monday", "approval", None)
+            return [runtime.poll_signal("monday", "approval") for _ in range(2)]
+
+        assert asyncio.run(main()) == [None, None]
+
+    def here(self) -> None:
+        from agentperm_nb.approvals.signals import Signals
+
+        signals = Signals()
+        signals.signal("monday", "approval", None)
+        assert [signals.poll_signal("monday", "approval", default="nothing") for _ in range(2)] == [None, "nothing"]
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
