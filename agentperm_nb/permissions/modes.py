@@ -60,6 +60,10 @@ class DenyByMode(DenyPermission):
 
     blocking = False
 
+    modes: StandardPermissions
+    part: str
+    name: str | None
+
     def __init__(self, modes: StandardPermissions, part: str) -> None:
         self.modes, self.part = modes, part
         self.name = f"{modes.name or f'StandardPermissions({modes.mode.name})'}: {part}"
