@@ -17,6 +17,7 @@ from agentperm_nb import human as _human
 from agentperm_nb.analysis.log import Log
 from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, NobodyApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
+from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
 from agentperm_nb.approvals.signals import Signals, wait_for_signal
@@ -157,6 +158,7 @@ __all__ = [
     "PrintReporter",
     "ProviderCall",
     "Redactor",
+    "Remembered",
     "Reporter",
     "RunContext",
     "RunStartEntry",
