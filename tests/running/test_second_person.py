@@ -1,0 +1,244 @@
+"""A second person: whoever asked for a call may not be the one who approves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from answering import Telling, Waiting, act, say, told, waiting
+from rules import Says
+from turns import DRIVERS, Counter, Scripted, run
+
+from agentperm_nb import Agent, ApprovalDecision, Ask, DecideByHuman, Human, Scope, State, Tool, ToolCall, Turn
+from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.context import who
+from agentperm_nb.permissions.second_person import second_person_problem
+from agentperm_nb.testing import Recording, tool_call
+
+both_drivers = pytest.mark.parametrize("driver", DRIVERS)
+SAME = "A second person has to approve this call: {} asked for it. It was not run."
+UNKNOWN = "A second person has to approve this call, and it is not known who did. It was not run."
+
+
+def answer_of(action: str, approver: str | None) -> ApprovalDecision:
+    more: dict[str, Any] = {"edited_args": {"n": 5}} if action == "edit" else {}
+    if action.startswith("remember"):
+        more["scope"] = Scope("tool", "session")
+    return ApprovalDecision(action, approver=approver, **more)  # type: ignore[arg-type]  # one of the actions
+
+
+@both_drivers
+@pytest.mark.parametrize("action", ["allow", "edit", "remember_allow"])
+@pytest.mark.parametrize(
+    ("approver", "reason"),
+    [("ann", SAME.format("ann")), ("Ann ", SAME.format("Ann ")), (None, UNKNOWN), ("bob", None)],
+    ids=["the user", "the user in another spelling", "nobody knows", "another person"],
+)
+def test_a33_an_approval_counts_only_from_somebody_who_is_known_and_did_not_ask_for_the_call(
+    approver: str | None, reason: str | None, action: str, driver: str
+) -> None:
+    counter = Counter("deploy")
+    handler = Telling(answer_of(action, approver))
+    agent = Agent(
+        [counter.tool], permissions=[DecideByHuman(second_person=True)], approval_handler=handler, user="ann"
+    )  # fmt: skip
+    (result,) = run(driver, agent, [tool_call("deploy", n=1)]).results
+    row = agent.audit.calls().iloc[0]
+    assert (row["answered_by"], row["answer"], row["user"]) == ("handler", action, "ann")
+    if reason is None:
+        assert result.verdict == "allowed"
+        assert len(counter.ran) == 1
+    else:
+        assert (result.verdict, result.decided_kind, result.reason) == ("denied", "human", reason)
+        assert result.decided_by == "DecideByHuman(second_person=True)"
+        assert row["reason"] == reason
+        assert counter.ran == []
+    assert len(agent.remembered()) == (action == "remember_allow" and reason is None)
+
+
+@both_drivers
+@pytest.mark.parametrize("action", ["deny", "remember_deny"])
+@pytest.mark.parametrize("approver", ["ann", None, "bob"])
+def test_anybody_may_deny(approver: str | None, action: str, driver: str) -> None:
+    counter = Counter()
+    agent = Agent(
+        [counter.tool], permissions=[DecideByHuman(second_person=True)], user="ann",
+        approval_handler=Telling(answer_of(action, approver)),
+    )  # fmt: skip
+    (result,) = run(driver, agent, [act(1)]).results
+    assert (result.verdict, result.reason) == ("denied", "The user declined this call.")
+    if action == "remember_deny":
+        assert told(run(driver, agent, [act(2)])) == [("denied", "memory")]
+    assert counter.ran == []
+
+
+@both_drivers
+@pytest.mark.parametrize("form", ["short", "classic", "clicked"])
+@pytest.mark.parametrize("user", [None, "ann"], ids=["the one at the kernel", "somebody else"])
+def test_a_person_who_is_asked_here_is_the_one_at_the_kernel(user: str | None, form: str, driver: str) -> None:
+    async def review(requests: Any) -> Any:
+        for request in requests:
+            yield request.id, ApprovalDecision("allow", approver="bob")  # what it says of itself does not count
+
+    class Yes(Human):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            return "yes"
+
+    counter = Counter()
+    human = {"short": Scripted(review), "classic": Yes(), "clicked": Waiting()}[form]
+    agent = Agent([counter.tool], permissions=[DecideByHuman(second_person=True)], human=human, user=user)
+    if form == "clicked":
+        with waiting(driver, (agent, [act(1)])) as turns:
+            (request,) = agent.pending()
+            name, source = who()
+            the_desk.answer(request.id, Answer(ApprovalDecision("allow"), approver=name, approver_from=source))
+        (turn,) = turns
+    else:
+        turn = run(driver, agent, [act(1)])
+    assert turn.results[0].verdict == ("denied" if user is None else "allowed")
+    assert len(counter.ran) == (user is not None)
+
+
+@both_drivers
+def test_a_click_of_nobody_known_does_not_count(driver: str) -> None:
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[DecideByHuman(second_person=True)], human=Waiting(), user="ann")
+    with waiting(driver, (agent, [act(1)])) as turns:
+        say(agent.pending()[0], "allow")
+    assert (turns[0].results[0].reason, counter.ran) == (UNKNOWN, [])
+
+
+@both_drivers
+def test_a_remembered_answer_stands_in_for_a_second_person_only_if_it_was_another_person(driver: str) -> None:
+    counter = Counter()
+    small = Says(lambda state, call, tool: Ask("small?") if call.args["n"] < 10 else None)
+    by_ann, by_bob = answer_of("remember_allow", "ann"), answer_of("remember_allow", "bob")
+    handler = Telling(by_ann, by_ann, by_bob)
+    agent = Agent(
+        [counter.tool], permissions=[small, DecideByHuman(second_person=True)], approval_handler=handler, user="ann"
+    )
+    expected = {
+        1: ("allowed", "handler"),  # ann, and nothing is wrong with that
+        2: ("allowed", "memory"),
+        11: ("denied", "handler"),  # ann said yes to every call; here she does not count, nor when she is asked
+        12: ("allowed", "handler"),  # bob
+        13: ("allowed", "memory"),
+        3: ("allowed", "memory"),
+    }
+    assert {n: told(run(driver, agent, [act(n)]))[0] for n in expected} == expected
+    assert handler.asked == [1, 11, 12]
+    agent.revoke(all=True)
+    assert len(counter.ran) == 5
+
+
+@both_drivers
+@pytest.mark.parametrize("approver", ["ann", "bob"])
+def test_an_answer_to_one_rule_does_not_do_for_another_that_wants_a_second_person(approver: str, driver: str) -> None:
+    counter, looks = Counter(), list[int]()
+
+    class Second(DecideByHuman):
+        pass
+
+    def first_only(state: State, call: ToolCall, tool: Tool) -> Ask | None:
+        looks.append(call.args["n"])
+        return Ask("is it so?") if len(looks) == 1 else None
+
+    agent = Agent(
+        [counter.tool], permissions=[Says(first_only), Second(second_person=True)], user="ann",
+        approval_handler=Telling(ApprovalDecision("allow", approver=approver)),
+    )  # fmt: skip
+    (result,) = run(driver, agent, [act(1)]).results
+    assert len(looks) == 2
+    assert result.verdict == ("denied" if approver == "ann" else "allowed")
+    assert len(counter.ran) == (approver == "bob")
+
+
+@both_drivers
+@pytest.mark.parametrize("approver", ["ann", "bob"])
+def test_an_edit_into_what_wants_a_second_person_needs_one(approver: str, driver: str) -> None:
+    counter = Counter()
+    small = Says(lambda state, call, tool: Ask("small?") if call.args["n"] < 10 else None)
+    agent = Agent(
+        [counter.tool], permissions=[small, DecideByHuman(second_person=True)], user="ann",
+        approval_handler=Telling(ApprovalDecision("remember_allow", edited_args={"n": 11}, approver=approver)),
+    )  # fmt: skip
+    (result,) = run(driver, agent, [act(1)]).results
+    assert len(agent.remembered()) == (approver == "bob")
+    assert result.verdict == ("denied" if approver == "ann" else "allowed")
+    assert counter.ran == ([] if approver == "ann" else [{"n": 11}])
+
+
+class AsksItself(DecideByHuman):
+    """Overrides how it asks, and asks the way the other does."""
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
+        return super().check(state, call, tool)
+
+
+@both_drivers
+@pytest.mark.parametrize("user", [None, "ann"], ids=["the one at the kernel", "somebody else"])
+def test_one_that_asks_by_itself_wants_a_second_person_too(user: str | None, driver: str) -> None:
+    class Yes(Human):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            return "yes"
+
+    counter = Counter()
+    agent = Agent([counter.tool], permissions=[AsksItself(second_person=True)], human=Yes(), user=user)
+    turn: Turn = run(driver, agent, [act(1)])
+    assert turn.results[0].verdict == ("denied" if user is None else "allowed")
+    assert len(counter.ran) == (user is not None)
+
+
+def test_asked_by_hand_outside_of_a_run_it_is_not_known_for_whom() -> None:
+    class Yes(Human):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            return "yes"
+
+    tool = Counter().tool
+    state = State()
+    state.link(None)
+    verdict = DecideByHuman(Yes(), second_person=True).check(state, act(1), tool)
+    assert "it is not known for whom it is made" in getattr(verdict, "reason", "")
+
+
+@both_drivers
+def test_the_double_that_records_wants_a_second_person_where_the_permission_does(driver: str) -> None:
+    counter = Counter()
+    agent = Agent(
+        [counter.tool], permissions=[Recording(DecideByHuman(second_person=True))], user="ann",
+        approval_handler=Telling(ApprovalDecision("allow", approver="ann")),
+    )  # fmt: skip
+    assert run(driver, agent, [act(1)]).results[0].verdict == "denied"
+    assert counter.ran == []
+
+
+@pytest.mark.parametrize(
+    ("approver", "user", "counts"),
+    [
+        ("bob", "ann", True),
+        ("ann", "ann", False),
+        (" ann", "ANN", False),
+        ("ａnn", "ann", False),
+        ("an\u200bn", "ann", False),
+        ("", "ann", False),
+        ("\u200b ", "ann", False),
+        (None, "ann", False),
+        ("bob", None, False),
+        ("bob", "", False),
+        (None, None, False),
+    ],
+    ids=repr,
+)
+def test_names_read_wide(approver: str | None, user: str | None, counts: bool) -> None:
+    permission = DecideByHuman(second_person=True)
+    assert (second_person_problem(permission, approver, user) is None) is counts
+    assert second_person_problem(DecideByHuman(), approver, user) is None
+    assert second_person_problem(None, approver, user) is None
+
+
+def test_it_is_shown_and_takes_a_bool() -> None:
+    assert repr(DecideByHuman(second_person=True)) == "DecideByHuman(second_person=True)"
+    assert repr(DecideByHuman()) == "DecideByHuman()"
+    for wrong in (1, None, "yes"):
+        with pytest.raises(TypeError, match=r"second_person= takes True or False[\s\S]*Example:"):
+            DecideByHuman(second_person=wrong)  # type: ignore[arg-type]
