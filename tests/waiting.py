@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentperm_nb.approvals.desk import DeskChange, the_desk
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.hints import Hints
@@ -36,6 +37,7 @@ def make_request(
     properties: Mapping[str, Any] | None = None,
     of_server: bool = False,
     secret: tuple[str, ...] = (),
+    patience: Patience | None = None,
 ) -> ApprovalRequest:
     args = {"path": "notes.txt", "content": "Buy milk."} if args is None else args
     schema = {
@@ -58,6 +60,7 @@ def make_request(
         user="ada",
         ran_before=ran_before,
         flags=tuple(flags(args)),
+        patience=patience,
     )
 
 

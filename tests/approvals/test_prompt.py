@@ -10,6 +10,8 @@ from waiting import make_request, open_requests
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.facts import clock
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.prompt import TextApprover
 from agentperm_nb.approvals.requests import Approver
 
@@ -193,3 +195,42 @@ def test_the_end_of_the_input_is_nobodys_answer():
     assert list(Terminal("a").approver.review([first, second])) == [(first.id, ApprovalDecision("allow"))]
     (answered,) = [change for change in changes if change.kind == "answered"]
     assert (answered.request_id, answered.answer.answered_by) == (second.id, "nobody")
+
+
+# A time limit ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_question_says_when_its_time_is_over_and_that_is_when_it_was_put():
+    first, second = make_request(patience=Patience(300)), make_request()
+    open_requests(first, second)
+    terminal = Terminal("a", "d", "")
+    assert [decision.action for decision in terminal.review(first, second)] == ["allow", "deny"]
+    assert terminal.screen.count("expires") == 1
+    line = f"1. write_file: expires {clock(first.expires_at, seconds=True)}\n1. write_file: [a]pprove"
+    assert line in terminal.screen
+    the_desk.withdraw(first.id, "over")
+    the_desk.withdraw(second.id, "over")
+
+
+def test_a_line_that_comes_when_the_time_is_over_approves_nothing_and_the_next_is_asked():
+    first, second = make_request("first"), make_request("second")
+    changes = open_requests(first, second)
+    terminal = Terminal("a", "d", "not this")
+    read = terminal.approver._read
+
+    def late(question):
+        the_desk.expire(first.id, "nobody answered within 5 s")
+        return read(question)
+
+    terminal.approver._read = late
+    assert terminal.review(first, second) == [ApprovalDecision("deny", reason="not this")]
+    assert "That came too late: first was denied, nobody answered in time." in terminal.screen
+    assert [change.kind for change in changes if change.kind != "shown"] == ["opened", "opened", "expired"]
+    the_desk.withdraw(second.id, "over")
+
+
+def test_a_limit_holds_for_the_approver_that_has_it():
+    approver = TextApprover(timeout=60, reminders=[30])
+    assert approver.patience == Patience(60, [30])
+    assert approver.in_turn
+    assert isinstance(approver, Approver)

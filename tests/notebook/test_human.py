@@ -6,20 +6,25 @@ import contextlib
 import subprocess
 import sys
 import threading
+import time
 from typing import Any, Literal
 
 import anyio
 import pytest
+from turns import Counter, run
 from waiting import lines, make_request, open_requests
 
+from agentperm_nb import Agent
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import Approver, BlockingApprover
 from agentperm_nb.errors import DeliveryError, NoHumanError
 from agentperm_nb.notebook import kernel
 from agentperm_nb.notebook import waits as waits_module
 from agentperm_nb.notebook.human import NotebookHuman
 from agentperm_nb.notebook.kernel import FrontEnd
+from agentperm_nb.testing import tool_call
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -331,6 +336,119 @@ def test_the_end_of_the_input_denies(notebook, typed):
     changes = open_requests(request)
     anyio.run(lambda: review(request, prompt_after=0))
     assert changes[-1].answer.decision.action == "deny"
+
+
+# A time limit ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stands(monkeypatch):
+    """A text prompt that nobody answers: set when it is on the screen; it can be interrupted, as a kernel's can."""
+    on_screen, over = threading.Event(), threading.Event()
+
+    def read(prompt=""):
+        on_screen.set()
+        while not over.is_set():
+            time.sleep(0.005)
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", read)
+    yield on_screen
+    over.set()
+
+
+def test_what_nobody_answers_in_time_is_said_in_the_record(notebook):
+    requests = [make_request(patience=Patience(0.2)), make_request(patience=Patience(0.3))]
+    changes = open_requests(*requests)
+
+    async def main():
+        with anyio.fail_after(5):
+            await review(*requests)
+
+    anyio.run(main)
+    assert lines(changes) == ["expired nobody answered within 0.2 s", "expired nobody answered within 0.3 s"]
+    record = notebook.main_output[-1]["text/plain"]
+    assert record.startswith("Approvals: 0 of 2 calls approved")
+    assert "expired: nobody answered within 0.2 s" in record
+    assert notebook.bringing == ["in", "out"]
+
+
+def test_what_expires_in_a_blocking_cell_is_seen_by_the_thread_that_waits(notebook):
+    request = make_request(patience=Patience(0.2))
+    open_requests(request)
+    with NotebookHuman().attend([request]) as serve:
+        while the_desk.is_open(request.id):
+            serve(0.1)
+    assert "expired: nobody answered within 0.2 s" in notebook.main_output[-1]["text/plain"]
+
+
+@pytest.mark.parametrize("layout", [True, False], ids=["panel missing", "no panel can be"])
+def test_a_text_prompt_in_a_blocking_cell_is_taken_back_when_the_time_is_over(notebook, stands, layout):
+    notebook.layout = layout
+    requests = [make_request(patience=Patience(0.3)), make_request(patience=Patience(0.4))]
+    changes = open_requests(*requests)
+    with NotebookHuman(prompt_after=0).attend(requests) as serve:
+        while any(the_desk.is_open(request.id) for request in requests):
+            serve(0.1)
+    assert stands.is_set()
+    assert [change.kind for change in changes if change.kind in ("answered", "expired")] == ["expired", "expired"]
+
+
+@pytest.mark.parametrize("layout", [True, False], ids=["panel missing", "no panel can be"])
+def test_a_text_prompt_in_an_awaiting_cell_is_taken_back_when_the_time_is_over(notebook, stands, layout):
+    notebook.layout = layout
+    request = make_request(patience=Patience(0.3))
+    changes = open_requests(request)
+
+    async def main():
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: review(request, prompt_after=0))
+                while the_desk.is_open(request.id):  # noqa: ASYNC110 - as the engine does
+                    await anyio.sleep(0.02)
+                await anyio.sleep(0.2)
+                tasks.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert stands.is_set()
+    assert [change.kind for change in changes if change.kind in ("answered", "expired")] == ["expired"]
+
+
+def test_an_interrupt_at_a_text_prompt_is_still_one_of_the_cell(notebook, monkeypatch):
+    def read(prompt=""):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", read)
+    request = make_request(patience=Patience(60))
+    open_requests(request)
+    with pytest.raises(KeyboardInterrupt), NotebookHuman(prompt_after=0).attend([request]) as serve:
+        serve(0.1)
+    the_desk.withdraw(request.id, "interrupted")
+
+
+def test_where_nobody_can_answer_it_is_said_at_once_whatever_the_limit(notebook):  # A20
+    notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.")
+    counter, human = Counter(), NotebookHuman(timeout=300, reminders=60, on_reminder=print)
+    began = time.monotonic()
+    (blocking,) = Agent([counter.tool], human=human).use_tools([tool_call("act", n=1)]).results
+
+    async def main():
+        return await Agent([counter.tool], human=human).ause_tools([tool_call("act", n=1)])
+
+    (awaiting,) = anyio.run(main).results
+    assert time.monotonic() - began < 1
+    for result in (blocking, awaiting):
+        assert (result.verdict, result.answered_by) == ("denied", "nobody")
+    assert counter.ran == []
+
+
+@pytest.mark.parametrize("driver", ["sync", "asyncio"])
+def test_a_call_in_a_notebook_expires_with_the_limit_of_its_human(notebook, driver):  # A18
+    counter = Counter()
+    agent = Agent([counter.tool], human=NotebookHuman(timeout=0.2))
+    (result,) = run(driver, agent, [tool_call("act", n=1)]).results
+    assert (result.verdict, result.answered_by, counter.ran) == ("denied", "timeout", [])
+    assert "expired: nobody answered within 0.2 s" in notebook.main_output[-1]["text/plain"]
 
 
 # Plain questions ------------------------------------------------------------------------------------------------------

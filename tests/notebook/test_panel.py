@@ -13,6 +13,8 @@ from waiting import line, lines, make_request, open_requests
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.desk import Answer, the_desk
+from agentperm_nb.approvals.facts import clock
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.hints import Hints
 from agentperm_nb.notebook.panel import ApprovalPanel, Question
 
@@ -134,6 +136,25 @@ def test_a_request_that_is_withdrawn_is_told_to_the_page(shown):
     the_desk.withdraw(request.id, "the turn was stopped")
     page.panel.refresh()
     assert "withdrawn" in page.cards()[request.id]["text"]
+
+
+def test_a_request_that_expires_is_told_to_the_page_and_its_buttons_are_gone(shown):
+    request, other = make_request(patience=Patience(300)), make_request()
+    page, changes = shown(request, other)
+    assert request.expires_at is not None
+    facts = next(node["facts"] for node in page.cards()[request.id]["body"] if node["kind"] == "facts")
+    assert {"label": "Expires", "text": clock(request.expires_at, seconds=True)} in facts
+    assert "Expires" not in texts(page.cards()[other.id])
+    the_desk.expire(request.id, "nobody answered within 300 s")
+    page.panel.refresh()
+    card = page.cards()[request.id]
+    assert (card["form"], card["tone"]) == ("settled", "none")
+    assert card["text"].startswith("expired at ")
+    assert card["text"].endswith(": nobody answered within 300 s")
+    assert "actions" not in card
+    page.answer(request)  # a click that was on its way
+    assert lines(changes) == ["expired nobody answered within 300 s", "late allow (the request was expired before)"]
+    the_desk.withdraw(other.id, "over")
 
 
 def test_it_is_gone_when_no_page_says_that_it_shows_it(shown):
