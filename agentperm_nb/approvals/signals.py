@@ -39,14 +39,18 @@ Agent(tools, approval_handler=handler)
 """
 
 
+_Sent = tuple[int, Any]
+"""Number of a signal, in the order of sending, and its payload."""
+
+
 class _Waiter:
-    __slots__ = ("bell", "ended", "given", "payload")
+    __slots__ = ("bell", "ended", "given")
 
     def __init__(self, ended: int) -> None:
         self.bell = Bell()
         self.ended = ended
-        self.given = False
-        self.payload: Any = None
+        """How often the session had ended before."""
+        self.given: _Sent | None = None
 
 
 _To = tuple[str, str | None]
@@ -60,7 +64,7 @@ class _Session:
     ended: int = 0
     """How often the last one of them has ended."""
     touched: float = 0.0
-    kept: dict[_To, deque[Any]] = field(default_factory=dict)
+    kept: dict[_To, deque[_Sent]] = field(default_factory=dict)
     waiting: dict[_To, deque[_Waiter]] = field(default_factory=dict)
     parked: int = 0
     """Who waits, and who has been given a signal and has not taken it yet."""
@@ -82,6 +86,7 @@ class Signals:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         """Those without a turn come in the order in which they were last sent something."""
         self._most, self._seconds, self._clock = sessions, seconds, clock
+        self._sent = 0
 
     def __repr__(self) -> str:
         with self._lock:
@@ -106,7 +111,8 @@ class Signals:
             session = self._session(session_id)
             session.touched = self._clock()
             self._sessions.move_to_end(session_id)
-            self._deliver(session, to, payload)
+            self._sent += 1
+            self._deliver(session, to, (self._sent, payload))
             self._forget_old()
 
     async def wait_for_signal(
@@ -134,7 +140,7 @@ class Signals:
             session = self._session(session_id)
             kept = session.kept.get(to)
             if kept:
-                payload = kept.popleft()
+                _, payload = kept.popleft()
                 self._tidy(session_id)
                 return payload
             waiter = _Waiter(session.ended)
@@ -146,8 +152,9 @@ class Signals:
         except BaseException:
             self._leave(session_id, session, to, waiter, takes=False)
             raise
-        if self._leave(session_id, session, to, waiter, takes=True):
-            return waiter.payload
+        given = self._leave(session_id, session, to, waiter, takes=True)
+        if given is not None:
+            return given[1]
         told = f" for {request_id}" if request_id is not None else ""
         raise TimeoutError(f"no signal {name!r}{told} came within {timeout_s:g} s")
 
@@ -163,7 +170,7 @@ class Signals:
             kept = session.kept.get(to) if session is not None and not self._is_old(session) else None
             if not kept:
                 return default
-            payload = kept.popleft()
+            _, payload = kept.popleft()
             self._tidy(session_id)
             return payload
 
@@ -193,28 +200,28 @@ class Signals:
             session.kept.clear()
         return session
 
-    def _deliver(self, session: _Session, to: _To, payload: Any, *, first: bool = False) -> None:
+    def _deliver(self, session: _Session, to: _To, sent: _Sent) -> None:
         waiters = session.waiting.get(to)
         while waiters:
             waiter = waiters.popleft()
-            waiter.given, waiter.payload = True, payload
+            waiter.given = sent
             if waiter.bell.ring():
                 return
-            waiter.given = False  # its event loop has ended
+            waiter.given = None  # its event loop has ended
         kept = session.kept.setdefault(to, deque())
-        if first:
-            kept.appendleft(payload)
-        else:
-            kept.append(payload)
+        if not kept or kept[-1][0] < sent[0]:
+            kept.append(sent)
+        else:  # it has come back from somebody who did not take it
+            kept.insert(next(place for place, other in enumerate(kept) if other[0] > sent[0]), sent)
 
-    def _leave(self, session_id: str, session: _Session, to: _To, waiter: _Waiter, *, takes: bool) -> bool:
-        """Wait no more; return whether there is a payload. One that is not taken goes back, unless its time is over."""
+    def _leave(self, session_id: str, session: _Session, to: _To, waiter: _Waiter, *, takes: bool) -> _Sent | None:
+        """Wait no more; return what was given. What is not taken goes back, unless its session has ended meanwhile."""
         with self._lock:
             session.parked -= 1
             with contextlib.suppress(KeyError, ValueError):  # it has been woken
                 session.waiting[to].remove(waiter)
-            if waiter.given and not takes and waiter.ended == session.ended:
-                self._deliver(session, to, waiter.payload, first=True)
+            if waiter.given is not None and not takes and waiter.ended == session.ended:
+                self._deliver(session, to, waiter.given)
             self._tidy(session_id)
             return waiter.given
 
