@@ -27,6 +27,7 @@ PAGES = [
     "docs/how-a-call-is-decided.md",
     "docs/modes.md",
     "docs/per-user.md",
+    "docs/rule-tables.md",
     "docs/running-a-task.md",
     "docs/subagents.md",
     "docs/tools.md",

@@ -493,6 +493,29 @@ class TestThreadsAndLoops:
         assert asyncio.run(cell()) == "allowed"
         assert len(handler.requests) == 1
 
+    @pytest.mark.states("RP5.2")
+    @pytest.mark.parametrize("kind", [Answering, AnsweringLater], ids=lambda kind: kind.__name__)
+    def test_in_the_sync_form_a_handler_gets_nothing_from_the_loop_that_the_turn_blocks(
+        self, kind: type[Answering]
+    ) -> None:
+        clicked, came = threading.Event(), list[bool]()
+
+        class Waiting(kind):  # type: ignore[misc,valid-type]  # either kind
+            def handle(self, request: PermissionRequest) -> Any:
+                loop.call_soon_threadsafe(clicked.set)  # as a click in the page would
+                came.append(clicked.wait(0.1))
+                self.answer = came[0]
+                return super().handle(request)
+
+        async def cell() -> str:
+            agent = Agent([Counter().tool], permissions=PermissionPolicy([rule("ask")], handler=Waiting()))
+            return agent.use_tools([tool_call("act")]).results[0].verdict
+
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            assert runner.run(cell()) == "denied"
+        assert came == [False]
+
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
     def test_a_turn_that_is_cancelled_while_its_question_waits_runs_nothing_and_says_so(self, backend: str) -> None:
         class Forever:
