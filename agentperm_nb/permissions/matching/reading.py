@@ -80,6 +80,11 @@ class Matcher(Pickled, ABC):
     kind: ClassVar[str]
     """What it reads: ``value``, ``text``, ``number``, ``date``, ``path``, ``mail``, …"""
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether what it says depends on the file system, too, which may have changed before the call starts."""
+        return False
+
     @abstractmethod
     def read(self, value: Any, where: Where) -> Reading:
         """Read a value: JSON, as the model gave it (frozen), or `ABSENT`. It never raises for a value."""
