@@ -146,6 +146,7 @@ class Recording(Permission):
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
         self.blocking: bool = permission.blocking
+        self.reads_files: bool = permission.reads_files
         self.calls: list[ToolCall] = []
         """The calls it was asked about, in order."""
         self.verdicts: list[Verdict | None] = []

@@ -83,6 +83,8 @@ class PermissionList:
         others = [entry for entry in named if not isinstance(entry[0], DenyPermission)]
         self.order: tuple[tuple[Permission, str], ...] = (*denies, *others)
         """(permission, name) in the order of asking."""
+        self.reads_files: bool = any(item.reads_files for item, _ in self.order)
+        """Whether a permission of it reads the file system, which may change before a call starts."""
         self._plans: dict[str, Plan] = {}
 
     def plan(self, name: str) -> Plan:

@@ -53,6 +53,8 @@ class Permission(Pickled):
     blocking: bool = True
     """Whether ``check`` may block; if so, the async driver calls it on a worker thread. It is not inherited by a class
     with a ``check`` of its own."""
+    reads_files: bool = False
+    """Whether what it says depends on files or links, too. Then it is asked again just before a call starts."""
     name: str | None = None
     """What log, tables and trace call it; its ``repr`` when None."""
 

@@ -122,6 +122,7 @@ class Ledger:
     def decide_again(self, item: CallItem) -> Generator[Effect, Any, Decision]:
         """Ask the whole order about the call as it would run, without asking a person."""
         assert item.tool is not None
+        self.context.links.clear()  # a link may lead elsewhere by now
         self.deciding = item
         generator = deciding(self.permissions, self.state, item.final, item.tool)
         current = settle(generator)

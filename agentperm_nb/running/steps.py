@@ -10,8 +10,9 @@ For each call of a turn, in request order, before any tool runs:
    approvers together; nothing runs until every one is answered. Only an explicit allow allows.
 5. A denial with ``stop=True`` ends the turn as one step: this call denied, all others that have no result cancelled,
    approved ones too, and nothing of the turn runs.
-6. If an answer was awaited in the turn, or another call has finished since, the order is asked once more just before a
-   call starts, without asking anybody, and the tool must still be there. What runs is what was decided about.
+6. If an answer was awaited in the turn, another call has finished since, or a rule reads files, the order is asked once
+   more just before a call starts, without asking anybody, and the tool must still be there. What runs is what was
+   decided about.
 
 `TurnSteps.steps` is a generator: it yields what its driver has to do (`running.effects`) and holds everything else. Two
 drivers serve it (`running.driving_async`, `running.driving_blocking`), so both decide the same.
@@ -218,7 +219,8 @@ class TurnSteps(Ledger):
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
             return False
-        if not self.awaited and self.engine.finished == item.finished_before:
+        settled = not self.awaited and self.engine.finished == item.finished_before
+        if settled and not self.permissions.reads_files:
             return True
         if digest(item.final.name, item.final.args) != item.decided_digest:
             item.decided_by, item.decided_kind = None, "nobody"
