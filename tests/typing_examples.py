@@ -12,6 +12,7 @@ from typing import Any, assert_type
 import pandas as pd
 
 from agentperm_nb import (
+    ASK_DESTRUCTIVE,
     Agent,
     AllowByDefault,
     AllowByName,
@@ -31,15 +32,20 @@ from agentperm_nb import (
     Hints,
     Human,
     PendingTurn,
-    Permission,
+    PermissionPolicy,
+    PermissionRequest,
+    PermissionResult,
+    PermissionRule,
     Scope,
     State,
     StoppedByPermission,
     Tool,
     ToolCall,
     ToolError,
+    ToolMetadata,
     ToolOutcome,
     ToolOutcomeKind,
+    ToolTag,
     Turn,
     TurnTask,
     Verdict,
@@ -138,6 +144,43 @@ class Clerk(Human):
 assert_type(Clerk(3).desk, int)
 assert_type(DecideByHuman(human=Clerk(3)), DecideByHuman)
 
+# --- rule tables: results may be texts, handlers sync or async
+
+
+@tool(tags=["network", ToolTag.SLOW], custom_tags={"billing"}, namespace="books")
+def invoice(order: str) -> str:
+    return order
+
+
+def is_billing(tool: Tool, parameters: dict[str, Any]) -> bool:
+    assert_type(tool.metadata, ToolMetadata)
+    return "billing" in tool.metadata.custom_tags and ToolTag.NETWORK in tool.metadata.tags
+
+
+class Careful:
+    def handle(self, request: PermissionRequest) -> PermissionResult:
+        assert_type(request.parameters, dict[str, Any])
+        return PermissionResult.DENY if request.user_id is None else PermissionResult.ALLOW
+
+
+class CarefulLater:
+    async def handle(self, asked: PermissionRequest) -> ApprovalDecision | bool:
+        return asked.tool_name.startswith("draft_") or ApprovalDecision("deny", reason="not today")
+
+
+rule = PermissionRule("billing", is_billing, "ask", reason="it costs")
+policy = PermissionPolicy([rule, ASK_DESTRUCTIVE], fallback="allow", handler=Careful(), name="books")
+policy.rules.append(PermissionRule("last", lambda tool, parameters: tool.namespace == "books", PermissionResult.DENY))
+assert_type(rule.result, PermissionResult)
+assert_type(policy.fallback, PermissionResult | None)
+assert_type(policy.evaluate(invoice, {"order": "1"}), PermissionRule | PermissionResult | None)
+assert_type(policy.denies(), list[DenyPermission])
+assert_type(rule.matches(invoice, {}), bool)
+policy.fallback = None
+policy.fallback = "deny"
+policy.handler = CarefulLater()
+assert_type(Agent([invoice], permissions=[*policy.denies(), policy], permission_handler=CarefulLater()), Agent)
+
 # --- an agent: tools may be functions, permissions one or a list
 
 
@@ -156,7 +199,7 @@ agent = Agent(
 unchecked = Agent([read_file], permissions=None)
 single = Agent([read_file], permissions=AllowByDefault(), human=None)
 
-assert_type(agent.permissions, tuple[Permission, ...])
+assert_type(agent.permissions, tuple[Any, ...])
 assert_type(agent.tools, tuple[Tool, ...])
 assert_type(agent.state, State)
 assert_type(agent.explain("read_file", path="a"), Explanation)

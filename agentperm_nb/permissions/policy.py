@@ -260,7 +260,7 @@ class DenyByRule(DenyPermission):
     def __init__(self, policy: PermissionPolicy, rule: PermissionRule) -> None:
         self.policy = policy
         self.rule = rule
-        self.name = rule.name
+        self.name: str | None = rule.name
 
     def __repr__(self) -> str:
         return f"DenyByRule({self.rule.name!r})"
