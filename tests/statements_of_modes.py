@@ -43,6 +43,10 @@ STATEMENTS: dict[str, Statement] = {
         "what the model reads of a call that was asked about",
     ),
     "MA2.5": kept("Nobody is asked about a tool that is not there: that is an error for the model."),
+    "MA2.6": different(
+        "Somebody who is asked takes no time of the tool's, but some of a budget's clock and of a run's timeout.",
+        "the time in which somebody is asked",
+    ),
     "MA2.7": different(
         "A run that is cancelled while somebody is asked leaves no closing entry in the log.",
         "a turn that is cancelled while somebody is asked",
@@ -86,4 +90,26 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "MA3.13": different("The reason of an answer that allows is dropped.", "the reason of an answer that allows"),
     "MA3.14": kept("After an edit the model sees its own call, and the result of the edited one."),
+    # --- MA4: signals
+    "MA4.1": kept(
+        "Signals queue by session and name, the first first; whoever asks for one takes it, or waits, at most for a "
+        "time. Without signals, sending and waiting warn and do nothing."
+    ),
+    "MA4.2": kept("A signal that is sent before the run is kept; what nobody took is dropped when its session ends."),
+    "MA4.3": different(
+        "A signal wakes the one that has waited longest, and is for no call in particular.",
+        "two handlers that wait for one signal",
+    ),
+    "MA4.4": kept("A handler that waits in vain denies, and so does a payload that is no answer."),
+    "MA4.5": different("Signals are for one event loop.", "sending a signal"),
+    # --- MA5: budgets
+    "MA5.1": different(
+        "A budget is looked at before each question to the model, and ends the run; no call is refused for it.",
+        "a budget that is used up",
+    ),
+    "MA5.2": different(
+        "Caps on tokens, costs and time, of all and of each user, are reached when as much is spent; before, there is "
+        "a warning.",
+        "what a budget counts",
+    ),
 }

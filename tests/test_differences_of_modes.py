@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ import pandas  # noqa: F401 - its first import takes seconds, which no single te
 import pytest
 from difference_rows import subjects
 from loomflow.core import _deprecation
+from loomflow.core.errors import RunTimeout
 from loomflow.core.types import ToolCall as CallThere
 from loomflow.model.scripted import ScriptedModel, ScriptedTurn
 from loomflow.security.permissions_resolver import resolve_permissions as resolve_there
@@ -54,13 +57,14 @@ async def arun_there(
     *calls: CallThere,
     destructive: bool = True,
     then: tuple[CallThere, ...] = (),
-    user: str | None = "ann",
+    tokens: int = 0,
     **options: Any,
 ) -> Outcome:
     """What an agent there makes of these calls of its model; `then` are those of its next turn."""
     ran: list[dict[str, Any]] = []
     messages: list[Any] = []
-    turns = [ScriptedTurn(text="", tool_calls=list(made)) for made in (calls, then) if made]
+    usage = loomflow.Usage(input_tokens=tokens)
+    turns = [ScriptedTurn(text="", tool_calls=list(made), usage=usage) for made in (calls, then) if made]
     model = ScriptedModel([*turns, ScriptedTurn(text="Done.")])
     complete = model.complete
 
@@ -736,6 +740,70 @@ class EmptySignal(Row, subject="a signal without a value"):
         signals = Signals()
         signals.signal("monday", "approval", None)
         assert [signals.poll_signal("monday", "approval", default="nothing") for _ in range(2)] == [None, "nothing"]
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+class AskedTime(Row, subject="the time in which somebody is asked"):
+    def there(self) -> None:
+        async def slow(call: Any, user_id: str | None) -> bool:
+            await asyncio.sleep(0.06)
+            return True
+
+        config = loomflow.BudgetConfig(max_wall_clock=timedelta(seconds=0.03))
+        outcome = run_there(there("rm", n=1), budget=loomflow.StandardBudget(config), approval_handler=slow)
+        assert outcome.ran == [{"n": 1}]
+        assert outcome.result.interruption_reason == "budget:max_wall_clock"
+        with pytest.raises(RunTimeout):
+            run_there(there("rm", n=1), timeout=0.03, approval_handler=slow)
+
+    def here(self) -> None:
+        now = [0.0]
+
+        async def slow(call: ours.ToolCall, user_id: str | None) -> bool:
+            now[0] += 1_000
+            return True
+
+        budget = ours.Budget(max_wall_clock=10, clock=lambda: now[0])
+        outcome = run_here(here("rm", n=1), budget=budget, approval_handler=slow)
+        assert (outcome.ran, outcome.turn.stopped) == ([{"n": 1}], None)
+        assert budget.spent(run_id=outcome.agent.run_id).seconds == 0
+
+
+class UsedUp(Row, subject="a budget that is used up"):
+    def there(self) -> None:
+        budget = loomflow.StandardBudget(loomflow.BudgetConfig(max_tokens=1))
+        calls = [there("rm", n=n) for n in range(1, 6)]
+        outcome = run_there(*calls, budget=budget, approval_handler=returning(True), tokens=100)
+        assert (len(outcome.ran), outcome.result.interruption_reason) == (5, "budget:max_tokens")
+        sources = Path(loomflow.__file__).parent.rglob("*.py")
+        assert not any("raise BudgetExceeded" in path.read_text(encoding="utf-8") for path in sources)
+
+    def here(self) -> None:
+        budget = ours.Budget(max_calls=2, soft_warning_at=None)
+        calls = [here("rm", n=n) for n in range(1, 6)]
+        outcome = run_here(*calls, budget=budget, approval_handler=returning(True))
+        assert len(outcome.ran) == 2
+        assert str(outcome.turn.stopped) == "stopped by budget:max_calls"
+        assert {result.decided_kind for result in outcome.turn.results if result.verdict == "denied"} == {"budget"}
+        with pytest.raises(ours.BudgetExceeded):
+            budget.check(run_id=outcome.agent.run_id)
+        budget = ours.Budget(max_asks=1, soft_warning_at=None)
+        outcome = run_here(*calls, budget=budget, approval_handler=returning(True))
+        assert len(outcome.ran) == 1
+        assert str(outcome.turn.stopped) == "stopped by budget:max_asks"
+
+
+class WhatCounts(Row, subject="what a budget counts"):
+    def there(self) -> None:
+        counted = {name.removeprefix("per_user_") for name in inspect.signature(loomflow.BudgetConfig).parameters}
+        tokens = {"max_tokens", "max_input_tokens", "max_output_tokens"}
+        assert counted == {*tokens, "max_cost_usd", "max_wall_clock", "soft_warning_at"}
+
+    def here(self) -> None:
+        counted = {name.removeprefix("per_user_") for name in inspect.signature(ours.Budget).parameters}
+        assert counted == {"max_calls", "max_asks", "max_wall_clock", "soft_warning_at", "clock"}
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

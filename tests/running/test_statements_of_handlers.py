@@ -35,6 +35,7 @@ from agentperm_nb import (
     ToolError,
     Turn,
     get_run_context,
+    wait_for_signal,
 )
 from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.testing import ScriptedModel, tool_call
@@ -443,6 +444,47 @@ def test_a_turn_of_a_task_is_cancelled_while_a_handler_blocks_and_its_late_yes_r
     assert came_back.wait(10)
     assert act.ran == []
     assert list(agent.audit.calls()["verdict"]) == ["cancelled"]
+
+
+@pytest.mark.parametrize("driver", ASYNC)
+@pytest.mark.states("MA4.4")
+@pytest.mark.parametrize(
+    ("payload", "verdict"),
+    [
+        (True, "allowed"),
+        ("allow", "allowed"),
+        (False, "denied"),
+        ({}, "denied"),
+        (None, "denied"),
+        ("approve", "denied"),
+        ({"action": "allow"}, "denied"),
+    ],
+    ids=repr,
+)
+def test_what_a_signal_brings_is_held_against_the_law_like_any_answer(driver: str, payload: Any, verdict: str) -> None:
+    async def handler(call: ToolCall, user_id: str | None) -> Any:
+        return await wait_for_signal("approval")
+
+    act = Counter()
+    agent = agent_with(handler, act, session=f"of {payload!r} on {driver}")
+    agent.signal(f"of {payload!r} on {driver}", "approval", payload)
+    outcome, warned = run_noting(driver, agent, [tool_call("act", n=1)])
+    assert isinstance(outcome, Turn)
+    assert (outcome.results[0].verdict, len(act.ran)) == (verdict, verdict == "allowed")
+    assert len(warned) == (verdict == "denied" and payload is not False)
+
+
+@pytest.mark.parametrize("driver", ASYNC)
+@pytest.mark.states("MA4.4")
+def test_a_handler_that_waits_for_a_signal_in_vain_denies(driver: str) -> None:
+    async def handler(call: ToolCall, user_id: str | None) -> Any:
+        return await wait_for_signal("approval", timeout_s=0)
+
+    act = Counter()
+    outcome, warned = run_noting(driver, agent_with(handler, act), [tool_call("act", n=1)])
+    assert results(outcome) == [("denied", "Asking for approval failed, so this call was not run.")]
+    assert (act.ran, len(warned)) == ([], 1)
+    assert "TimeoutError" in warned[0]
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------
