@@ -65,7 +65,6 @@ class Said:
 class Step(DecidePermission):
     """A policy or a mode object as one deciding step of a list."""
 
-    blocking: bool = False
     original: Any
     """The object that was given in ``permissions=``."""
 
@@ -108,6 +107,8 @@ class Step(DecidePermission):
 class PolicyStep(Step):
     """A `PermissionPolicy` in a list."""
 
+    blocking: bool = False
+
     original: PermissionPolicy
 
     def __init__(self, original: PermissionPolicy) -> None:
@@ -149,6 +150,8 @@ class PolicyStep(Step):
 
 class ModeStep(Step):
     """A `StandardPermissions` or `AllowAll` in a list."""
+
+    blocking: bool = False
 
     def __init__(self, original: StandardPermissions | AllowAll) -> None:
         named = "AllowAll" if isinstance(original, AllowAll) else f"StandardPermissions({original.mode.name})"
@@ -203,6 +206,8 @@ class AsyncModeStep(Step):
 
 class PerUserStep(Step):
     """A `PerUserPermissions` in a list, all of whose parts decide at once."""
+
+    blocking: bool = False
 
     original: PerUserPermissions
 
