@@ -97,6 +97,24 @@ def test_running_another_cell_disturbs_nothing(open_notebook):
     nb.wait_output(2, "behind")
 
 
+# The time is over -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["await ask(short, other)", "block(short, other)"], ids=["awaiting", "blocking"])
+def test_a_request_that_expires_says_so_and_cannot_be_clicked_while_another_waits(open_notebook, call):
+    cell = f"short, other = make_request('short', patience=Patience(8)), make_request('other')\nprint({call})"
+    nb = waiting(open_notebook, LAB_7, cell)
+    assert "Expires" in nb.page.locator(".apnb-card").nth(0).inner_text()
+    first = ".apnb-card[data-form='settled']"
+    nb.wait_js("arg => document.querySelector(arg)?.textContent.includes('expired at')", first)
+    assert "nobody answered within 8 s" in nb.page.locator(first).inner_text()
+    assert nb.page.locator(f"{first} button").count() == 0
+    nb.wait_guard()
+    nb.click("Approve")
+    nb.wait_output(1, "['expired nobody answered within 8 s', 'answered allow']")
+    assert ": expired: nobody answered within 8 s" in nb.output(1)
+
+
 # The output is cleared ------------------------------------------------------------------------------------------------
 
 
