@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError, ToolInputError, fix_message
-from agentperm_nb.json_values import freeze, thaw
+from agentperm_nb.json_values import FrozenDict, freeze, thaw
 from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler, checked_handler
 from agentperm_nb.permissions.kinds import DenyPermission
 from agentperm_nb.permissions.pickling import Pickled
@@ -107,7 +107,8 @@ class PermissionRule(Pickled):
                     "policy.evaluate(tool, {'path': 'notes.txt'})",
                 )
             )
-        answer = self.match(tool, thaw(freeze(parameters)))
+        frozen = parameters if type(parameters) is FrozenDict else freeze(parameters)
+        answer = self.match(tool, thaw(frozen))
         if answer is True or answer is False:
             return answer
         mistake, fix = _mistake(answer)
