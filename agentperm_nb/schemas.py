@@ -8,6 +8,7 @@ up; nothing is fetched over the network.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, get_args, get_origin
@@ -18,10 +19,13 @@ from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK
 
 __all__ = [
+    "check_has",
     "check_signature",
+    "checked_places",
     "checked_schema",
     "is_plain",
     "model_of",
+    "outline_of",
     "path_text",
     "problem_text",
     "problems_of",
@@ -96,6 +100,84 @@ def problems_of(validator: Any, args: Mapping[str, Any], secret: Iterable[str]) 
     return [(path_text(error.instance_path), problem_text(error, secret)) for error in found]
 
 
+_PLACE = re.compile(r"[^.\[\]\s]+(?:\[\*\])*(?:\.[^.\[\]\s]+(?:\[\*\])*)*")
+
+
+def checked_places(name: str, option: str, places: object) -> tuple[str, ...]:
+    """Return places in the arguments of a tool, such as ``path`` or ``files[*].path``, if they are written like that.
+
+    Args:
+        name: The tool's name.
+        option: Which argument of `Tool` they were given as.
+        places: What the user gave.
+
+    Raises:
+        TypeError: It is not a list of texts.
+        ValueError: One of them is not written like that.
+    """
+    example = f"@tool({option}=['path', 'files[*].path'])"
+    listed = None if isinstance(places, str | bytes) or not isinstance(places, Iterable) else list(places)
+    if listed is None or not all(isinstance(place, str) for place in listed):
+        problem = f"{option}= of {name} takes a list of argument names (got: {places!r})"
+        raise TypeError(fix_message(problem, "give a list", example))
+    for place in listed:
+        if not _PLACE.fullmatch(place):
+            problem = f"{option}= of {name} has {place!r}, which is no place in its arguments"
+            raise ValueError(fix_message(problem, "write names, '.' and '[*]'", example))
+    return tuple(dict.fromkeys(listed))
+
+
+def check_has(name: str, option: str, places: Iterable[str], schema: dict[str, Any]) -> None:
+    """Raise a ValueError for a place in the arguments that a schema does not have.
+
+    Args:
+        name: The tool's name.
+        option: Which argument of `Tool` they were given as.
+        places: The places.
+        schema: The schema of the arguments. Where it does not say what there is, everything may be.
+    """
+    for place in places:
+        found: list[Any] = [schema]
+        for step in re.findall(r"\[\*\]|[^.\[\]]+", place):
+            parts = [part for inner in found for part in _shapes(inner, schema)]
+            found = [child for part in parts for child in _inside(part, step)]
+            if not found:
+                known = sorted({key for part in parts for key in part.get("properties", ())})
+                has = f"it has {', '.join(known)}" if known else "it has none there"
+                problem = f"{option}= of {name} names {place!r}, which is not among its arguments ({has})"
+                raise ValueError(fix_message(problem, "name arguments that it has", f"@tool({option}=['path'])"))
+
+
+def _shapes(schema: Any, root: dict[str, Any], depth: int = 0) -> list[dict[str, Any]]:
+    """Return the plain schemas that a schema stands for: what it refers to, and its alternatives."""
+    if not isinstance(schema, dict) or depth > 20:
+        return [{}]
+    inner = [one for word in ("anyOf", "oneOf", "allOf") for one in schema.get(word, ())]
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target: Any = root
+        for step in reference.removeprefix("#").split("/")[1:]:
+            target = target.get(step.replace("~1", "/").replace("~0", "~"), {}) if isinstance(target, dict) else {}
+        inner.append(target)
+    own = [schema] if "properties" in schema or "type" in schema or not inner else []
+    return [*own, *(shape for one in inner for shape in _shapes(one, root, depth + 1))]
+
+
+def _inside(shape: dict[str, Any], step: str) -> list[Any]:
+    """Return the schemas of an element, or of a field, of what has a plain schema; none where it can have none."""
+    kinds = shape.get("type", "object" if step != "[*]" else "array")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    if step == "[*]":
+        return [shape.get("items", {}), *shape.get("prefixItems", ())] if "array" in kinds else []
+    if "object" not in kinds:
+        return []
+    properties = shape.get("properties")
+    if isinstance(properties, dict) and step in properties:
+        return [properties[step]]
+    others = shape.get("additionalProperties", properties is None)
+    return [others] if others is not False or shape.get("patternProperties") else []
+
+
 def check_signature(name: str, function: Callable[..., Any]) -> None:
     """Raise a TypeError unless the function can be called with arguments by name."""
     try:
@@ -117,6 +199,15 @@ def check_signature(name: str, function: Callable[..., Any]) -> None:
                     f"def {name}(path: str, *, limit: int = 10): ...",
                 )
             )
+
+
+def outline_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return what a signature says of the names of the arguments, without a look at the annotations."""
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        "properties": {one.name: {} for one in parameters if one.kind is not one.VAR_KEYWORD},
+        "additionalProperties": any(one.kind is one.VAR_KEYWORD for one in parameters),
+    }
 
 
 def model_of(name: str, function: Callable[..., Any]) -> Any:

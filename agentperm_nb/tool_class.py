@@ -25,10 +25,13 @@ from agentperm_nb.errors import ToolInputError, fix_message
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import freeze, thaw
 from agentperm_nb.schemas import (
+    check_has,
     check_signature,
+    checked_places,
     checked_schema,
     is_plain,
     model_of,
+    outline_of,
     path_text,
     problems_of,
     schema_of,
@@ -56,6 +59,8 @@ class Tool:
         open_world: See `Hints`.
         hints_for: A function from the arguments (a plain dict) to the `Hints` of one call, or None for the tool's own.
         secret: Names of arguments that are masked wherever they are shown or stored.
+        paths: Which arguments are paths of files or folders, for rules on arguments: names, or places in them such as
+            ``files[*].path``. An argument that is called like one (``path``, ``log_file``, …) need not be named.
         timeout: Seconds after which a call is given up; None, or infinity, to wait for as long as it takes.
         tags: Tags of `ToolTag`, or their texts; see `ToolMetadata`. A tag gives the hint that belongs to it.
         custom_tags: Words of your own, for rules of your own.
@@ -64,7 +69,8 @@ class Tool:
     Raises:
         TypeError: An argument has the wrong type, or the function cannot be called by argument names.
         ValueError: The name is empty or has characters that no provider takes; the schema is not a JSON Schema of an
-            object; the timeout is not above 0; a tag is unknown; tags and hints contradict each other.
+            object; the timeout is not above 0; a tag is unknown; tags and hints contradict each other; one of `paths`
+            is no argument of the tool.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class Tool:
         open_world: bool | None = None,
         hints_for: Callable[[dict[str, Any]], Hints | None] | None = None,
         secret: Iterable[str] = (),
+        paths: Iterable[str] = (),
         timeout: float | None = None,
         tags: Iterable[str] = (),
         custom_tags: Iterable[str] = (),
@@ -111,10 +118,14 @@ class Tool:
         self.secret: frozenset[str] = _checked_secret(name, secret)
         self.timeout: float | None = checked_timeout(timeout, "@tool(timeout=30)\ndef search(query: str) -> str: ...")
         """Seconds after which whoever runs a call gives it up, or None."""
+        self.paths: tuple[str, ...] = checked_places(name, "paths", paths)
+        """Which arguments it says are paths."""
         self.function = function
         self._hints_for = _checked_hints_for(name, hints_for)
         self._owner: type | None = None
         self._given_schema = None if input_schema is None else checked_schema(name, input_schema)
+        if self._given_schema is not None:
+            check_has(name, "paths", self.paths, self._given_schema)
         if function is not None:
             if not callable(function):
                 raise TypeError(
@@ -126,6 +137,8 @@ class Tool:
                 )
             if input_schema is None:
                 check_signature(name, function)
+                if self.paths:
+                    check_has(name, "paths", self.paths, outline_of(function))
         elif type(self).run is Tool.run:
             raise TypeError(
                 fix_message(
@@ -212,7 +225,9 @@ class Tool:
             return self._given_schema
         if self.function is None:
             return {"type": "object", "properties": {}}
-        return checked_schema(self.name, schema_of(self._model))
+        schema = checked_schema(self.name, schema_of(self._model))
+        check_has(self.name, "paths", self.paths, schema)
+        return schema
 
     @cached_property
     def is_async(self) -> bool:

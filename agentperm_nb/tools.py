@@ -41,6 +41,7 @@ def tool(
     open_world: bool | None = None,
     hints_for: Callable[[dict[str, Any]], Hints | None] | None = None,
     secret: Iterable[str] = (),
+    paths: Iterable[str] = (),
     timeout: float | None = None,
     tags: Iterable[str] = (),
     custom_tags: Iterable[str] = (),

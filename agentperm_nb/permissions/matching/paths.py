@@ -35,6 +35,7 @@ from agentperm_nb.permissions.matching.places import (
 )
 from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, Where
 from agentperm_nb.permissions.matching.windows import parts_of_place
+from agentperm_nb.permissions.matching.writing import word_text
 
 __all__ = ["PathPattern", "is_path_argument"]
 
@@ -92,7 +93,7 @@ class PathPattern(Matcher):
         self._lookalikes = has_lookalikes(folded(pattern))
 
     def __str__(self) -> str:
-        return self.pattern
+        return f"path({word_text(self.pattern)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.pattern,)
@@ -256,19 +257,19 @@ _USUAL = frozenset(
         "source", "destination", "cwd", "workdir", "notebook",
     )
 )  # fmt: skip
+_BRACKETS = re.compile(r"\[[^]]*\]")
 _ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "directory", "folder", "folders")
 
 
 def is_path_argument(tool: Any, name: str) -> bool:
-    """Return whether an argument of a tool is a path: the tool says so (``paths=``), else the argument is called so.
+    """Return whether an argument of a tool is a path: the tool says so (``paths=``), or it is called like one.
 
     Args:
         tool: The tool, or None where it is not known.
         name: The argument, or a place in it such as ``files[*].path``.
     """
-    plain = re.sub(r"\[[^]]*\]", "", name)
-    said: tuple[str, ...] | None = getattr(tool, "paths", None)
-    if said is not None:
-        return plain in {re.sub(r"\[[^]]*\]", "", known) for known in said}
+    plain = _BRACKETS.sub("", name)
+    if plain in (_BRACKETS.sub("", known) for known in getattr(tool, "paths", ())):
+        return True
     last = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain.rpartition(".")[2]).replace("-", "_").lower()
-    return last in _USUAL or last.rpartition("_")[2] in _ENDINGS
+    return last in _USUAL or (last.rpartition("_")[2] in _ENDINGS and "_" in last)
