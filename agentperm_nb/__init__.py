@@ -27,6 +27,8 @@ from agentperm_nb.calls import ToolCall, format_call
 from agentperm_nb.context import RunContext, get_run_context
 from agentperm_nb.errors import (
     AgentPermError,
+    BudgetExceeded,
+    BudgetWarning,
     DeliveryError,
     NoHumanError,
     NotFinishedError,
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from agentperm_nb.approvals.prompt import TextApprover
     from agentperm_nb.notebook.human import NotebookHuman
     from agentperm_nb.permissions.explain import Explanation
+    from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.history import (
         ErrorEntry,
         Exchange,
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
         RunStartEntry,
         StateSnapshot,
         StopEntry,
+        StoppedByBudget,
         StoppedByFinish,
         StoppedByLimit,
         StoppedByPermission,
@@ -110,6 +114,9 @@ __all__ = [
     "Approver",
     "Ask",
     "AsyncPermissionHandler",
+    "Budget",
+    "BudgetExceeded",
+    "BudgetWarning",
     "CallResult",
     "ChangeEvent",
     "ChangeEventType",
@@ -168,6 +175,7 @@ __all__ = [
     "State",
     "StateSnapshot",
     "StopEntry",
+    "StoppedByBudget",
     "StoppedByFinish",
     "StoppedByLimit",
     "StoppedByPermission",
@@ -235,6 +243,7 @@ def __dir__() -> list[str]:
 
 # Loaded by those who use them: a scheduled run never pays for a front end, nor an import for what a history holds.
 _LATER = {
+    "Budget": "agentperm_nb.running.budget",
     "Explanation": "agentperm_nb.permissions.explain",
     "NotebookHuman": "agentperm_nb.notebook.human",
     "TextApprover": "agentperm_nb.approvals.prompt",
@@ -248,6 +257,7 @@ _LATER = {
             "RunStartEntry",
             "StateSnapshot",
             "StopEntry",
+            "StoppedByBudget",
             "StoppedByFinish",
             "StoppedByLimit",
             "StoppedByPermission",

@@ -6,12 +6,14 @@
     ├── AgentPermError              what goes wrong in this toolkit
     │   ├── NoHumanError            a rule needs a person, and there is nobody on purpose (human=None)
     │   ├── NotFinishedError        a result was asked of a turn that has not been awaited, or still waits
+    │   ├── BudgetExceeded          a budget is used up, where there is no outcome that could say so
     │   └── DeliveryError           clicks cannot reach a running cell of this kernel
     └── ToolError                   raised by a tool: its message is the result that the model gets
         ├── ToolInputError          the arguments do not fit the tool
         └── ToolTimeoutError        the call took longer than its tool may
     UserWarning
-    └── PermissionWarning           a call was denied because of a gap or a fault in the set-up
+    ├── PermissionWarning           a call was denied because of a gap or a fault in the set-up
+    └── BudgetWarning               much of a budget is spent
 
 Misuse is a ``TypeError`` or a ``ValueError`` with a message in three parts, made by `fix_message`.
 """
@@ -24,6 +26,8 @@ import warnings
 
 __all__ = [
     "AgentPermError",
+    "BudgetExceeded",
+    "BudgetWarning",
     "DeliveryError",
     "NoHumanError",
     "NotFinishedError",
@@ -59,6 +63,24 @@ class NoHumanError(AgentPermError):
 
 class NotFinishedError(AgentPermError):
     """The result of a turn was asked for before there is one."""
+
+
+class BudgetExceeded(AgentPermError):  # noqa: N818 - published under this name
+    """A budget is used up; raised where there is no turn and no answer that could say so.
+
+    Args:
+        reason: ``budget:`` and the name of the cap, such as ``budget:max_calls``.
+        message: The same in words.
+    """
+
+    reason: str
+
+    def __init__(self, reason: str, message: str = "") -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.args[1]} ({self.reason})" if self.args[1:] and self.args[1] else self.reason
 
 
 class DeliveryError(AgentPermError):
@@ -105,6 +127,10 @@ class ToolTimeoutError(ToolError):
 
 class PermissionWarning(UserWarning):
     """A call was denied although nobody meant to deny it: a gap in the list, or a faulty answer."""
+
+
+class BudgetWarning(UserWarning):
+    """So much of a budget is spent that it may be used up soon."""
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep

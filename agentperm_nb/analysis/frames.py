@@ -19,12 +19,14 @@ __all__ = ["CATEGORIES", "calls_frame"]
 
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "verdict": ("allowed", "denied", "input_error", "cancelled"),
-    "decided_kind": ("deny", "allow", "decide", "memory", "human", "timeout", "nobody", "schema", "unchecked"),
+    "decided_kind": (
+        "deny", "allow", "decide", "memory", "human", "timeout", "nobody", "schema", "budget", "unchecked",
+    ),
     "answered_by": ("human", "memory", "handler", "timeout", "nobody"),
     "outcome": ("ran", "failed", "not_run", "lost"),
     "hints_from": ("tool", "server"),
     "answer": ("allow", "deny", "edit", "remember_allow", "remember_deny"),
-}
+}  # fmt: skip
 """The closed sets, with every value they can have."""
 
 _INTEGERS = {"seq", "turn", "position"}

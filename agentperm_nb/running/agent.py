@@ -26,13 +26,14 @@ from agentperm_nb.running.loops import TURN_LIMIT, Loop
 from agentperm_nb.running.models import Model, is_async_model, model_name
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.reporter import Reporter
-from agentperm_nb.running.settings import check_loop, check_model, check_reporter, check_turn_limit
+from agentperm_nb.running.settings import check_budget, check_loop, check_model, check_reporter, check_turn_limit
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn_taking import check_texts
 from agentperm_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
     from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
+    from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.card import AgentCard
 
 __all__ = ["DEFAULT", "Agent"]
@@ -76,6 +77,7 @@ class Agent(Conversing):
             the policy has no handler of its own.
         signals: What carries the values of ``agent.signal`` to handlers that wait for them; those of this process when
             left out. Any object with ``signal`` and ``wait_for_signal`` will do.
+        budget: How many calls, questions and seconds a run or a user may spend; may be shared with other agents.
         reporter: Who is told how a run goes.
         audit: The log of another agent, to share it; a new one in memory when left out.
         user: On whose behalf the agent works; JupyterHub's user or the login name when left out.
@@ -109,6 +111,7 @@ class Agent(Conversing):
         approval_handler: Callable[..., Any] | Approver | None = None,
         permission_handler: PermissionHandler | AsyncPermissionHandler | None = None,
         signals: Any = the_signals,
+        budget: Budget | None = None,
         reporter: Reporter | None = None,
         audit: Log | None = None,
         user: str | None = None,
@@ -129,6 +132,7 @@ class Agent(Conversing):
         check_model(model)
         check_loop(loop)
         check_turn_limit(turn_limit)
+        check_budget(budget)
         check_reporter(reporter)
         self.name = name
         self.model, self.instructions, self.description, self.loop = model, instructions, description, loop
@@ -150,6 +154,7 @@ class Agent(Conversing):
             handler=handler_approver(approval_handler) if approval_handler is not None else None,
             policy_handler=_policy_handler(permission_handler, own),
             reporter=reporter,
+            budget=budget,
         )
         self._user, self._session, self._signals = user, session, signals
         self._settings: dict[str, Any] = {
@@ -165,6 +170,7 @@ class Agent(Conversing):
             "approval_handler": approval_handler,
             "permission_handler": permission_handler,
             "signals": signals,
+            "budget": budget,
             "reporter": reporter,
             "audit": self.audit,
             "user": user,
@@ -309,6 +315,7 @@ class Agent(Conversing):
             *model,
             ("asked", asked + (f" · {waiting} waiting" if waiting else "")),
             ("user", context.user_id or "unknown"),
+            *((("budget", repr(self._engine.budget)),) if self._engine.budget is not None else ()),
             ("log", repr(self.audit)),
         )
         with running_in(context):  # what is decided may depend on the user

@@ -71,15 +71,23 @@ class _Asking:
             unsubscribe()
 
     def _ask(self) -> Generator[Effect, Any, None]:
-        desk = self.engine.desk
+        desk, meter = self.engine.desk, self.turn.meter
         groups: dict[int, tuple[Approver, list[ApprovalRequest]]] = {}
         for item in self.waiting:
             if self.turn.stopped is not None:
                 return
+            refusal = None if meter is None else meter.call_left()
+            if refusal is not None:  # nobody is asked about a call that could not run
+                self.turn.refuse_over_budget(item, refusal)
+                continue
             approver = whom_to_ask(self.turn, item)
             remembered = recall(self.turn, item, approver)
             if remembered is not None:
                 yield from self._answered(item, answer_of(remembered))
+                continue
+            refusal = None if meter is None or approver.answered_by == "nobody" else meter.ask()
+            if refusal is not None:
+                self.turn.refuse_over_budget(item, refusal)
                 continue
             request = item.request = self._request(item, approver)
             self.recorder.hold("asked", item, rule=item.rule, reason=request.reason)
@@ -94,6 +102,8 @@ class _Asking:
         mine = frozenset(self.open)
         unsubscribe = desk.subscribe(lambda change: self.turn.post(change) if change.request_id in mine else None)
         self.turn.awaited = self.turn.awaited or bool(mine)
+        if meter is not None:
+            meter.begin_asking()
         try:
             desk.open(item.request for item in self.open.values() if item.request is not None)
             for approver, requests in groups.values():
@@ -108,6 +118,8 @@ class _Asking:
             raise
         finally:
             unsubscribe()
+            if meter is not None:
+                meter.end_asking()
         self.recorder.write()
 
     def _request(self, item: CallItem, approver: Approver) -> ApprovalRequest:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentperm_nb.errors import NoHumanError, fix_message, warn_user
+from agentperm_nb.errors import BudgetExceeded, NoHumanError, fix_message, warn_user
 from agentperm_nb.human import ask_on_worker, awaits, check_returns
 from agentperm_nb.running.driving import on_loop_thread, refuse_in_async_run
 from agentperm_nb.running.formats import Reply
 from agentperm_nb.running.formats.spoken import why_cut
 from agentperm_nb.running.loops import Loop, adefault_loop, default_loop
 from agentperm_nb.running.messages import Message
+from agentperm_nb.running.metering import Meter, asking, meter_of, stop_over_budget, working
 from agentperm_nb.running.models import Model, ToolSpec, aask_model, ask_model, check_answers_blocking
 from agentperm_nb.running.nesting import asks_for, check_before_run, levels_above
 from agentperm_nb.running.remembering import Remembering
@@ -51,6 +52,7 @@ class Conversing(Remembering):
             TypeError: It is not a State; the agent has no model, or one that answers only asynchronously; or this is
                 called inside an async run.
             ValueError: The state is finished, has no messages, or has calls without a result.
+            BudgetExceeded: The budget of the run, of a run above, or of the user is used up.
             Exception: Whatever the model raised. Then the state is as it was before.
         """
         refuse_in_async_run("think", "await agent.athink(...)")
@@ -83,7 +85,8 @@ class Conversing(Remembering):
                 subagents too.
 
         Returns:
-            What the loop returns; of the default loop, ``state.answer``: None where a permission stopped the run.
+            What the loop returns; of the default loop, ``state.answer``: None where a permission or a budget stopped
+            the run.
 
         Raises:
             TypeError: It is neither; the loop, a permission or the human works only asynchronously; or this is called
@@ -101,7 +104,10 @@ class Conversing(Remembering):
         if self.loop is None:
             check_answers_blocking(self.model)  # before anything is recorded; a loop of one's own may not ask it
         with self._running(prompt_or_state, (user, session, metadata), blocking=True) as state:
-            return body(self, state)
+            try:
+                return body(self, state)
+            except BudgetExceeded as error:
+                return self._stopped_by(error, state)
 
     async def arun(
         self,
@@ -128,7 +134,10 @@ class Conversing(Remembering):
                 )
             )
         with on_loop_thread(), self._running(prompt_or_state, (user, session, metadata), blocking=False) as state:
-            return await body(self, state)
+            try:
+                return await body(self, state)
+            except BudgetExceeded as error:
+                return self._stopped_by(error, state)
 
     # ------------------------------------------------------------------ the person
 
@@ -146,6 +155,7 @@ class Conversing(Remembering):
         Raises:
             TypeError: It is not a State; `returns` is none of these; or the human answers only asynchronously.
             NoHumanError: There is nobody to ask.
+            BudgetExceeded: No question is left in a budget.
             Exception: Whatever the Human raised.
         """
         refuse_in_async_run("ask_human", "await agent.aask_human(...)")
@@ -154,19 +164,21 @@ class Conversing(Remembering):
             problem = f"{type(human).__name__} answers only asynchronously"
             fix = "await the async form"
             raise TypeError(fix_message(problem, fix, f"answer = await agent.aask_human(state, {prompt!r})"))
-        answer = human.ask(state, prompt, returns)
-        state.record_exchange(prompt, answer)
+        with asking(self._meter(state), state):
+            answer = human.ask(state, prompt, returns)
+            state.record_exchange(prompt, answer)
         return answer
 
     async def aask_human(self, state: State, prompt: str, returns: Any = str) -> Any:
         """Do the same as `ask_human`, awaited; a Human that only blocks is asked on a worker thread. See there."""
         human = self._whom(state, prompt, returns, "aask_human")
-        if awaits(human):
-            answer = await human.aask(state, prompt, returns)
-        else:
-            # An answer that comes when nobody waits for it any more is noted all the same.
-            answer = await ask_on_worker(human, state, prompt, returns, partial(state.record_exchange, prompt))
-        state.record_exchange(prompt, answer)
+        with asking(self._meter(state), state):
+            if awaits(human):
+                answer = await human.aask(state, prompt, returns)
+            else:
+                # An answer that comes when nobody waits for it any more is noted all the same.
+                answer = await ask_on_worker(human, state, prompt, returns, partial(state.record_exchange, prompt))
+            state.record_exchange(prompt, answer)
         return answer
 
     # ------------------------------------------------------------------ how
@@ -203,19 +215,55 @@ class Conversing(Remembering):
                 )
             )
         specs = self._shown_tools(tools)
+        meter = self._meter(state)
+        used_up = None if meter is None or state.finished else meter.used_up()
+        if used_up is not None:
+            stop_over_budget(state, used_up.cap)
+            raise BudgetExceeded(f"budget:{used_up.cap}", used_up.reason)
         messages = state.begin_thinking()
         state.link(self._engine.whom())
         try:
-            self._tell("on_think_start", state)
-            first = (Message.system(self.instructions),) if self.instructions else ()
-            replies: list[Message] = []
-            yield self.model, (*first, *messages), specs, replies.append
+            with working(meter):
+                self._tell("on_think_start", state)
+                first = (Message.system(self.instructions),) if self.instructions else ()
+                replies: list[Message] = []
+                yield self.model, (*first, *messages), specs, replies.append
         except BaseException as error:
             state.fail_thinking(error)
             raise
         state.end_thinking(replies[0])
         self._tell("on_think_end", state, replies[0])
         _warn_if_cut(replies[0])
+        if meter is not None:
+            meter.warn()
+
+    def _meter(self, state: State) -> Meter | None:
+        """Return what work of a run counts towards."""
+        above, budget = levels_above.get(), self._engine.budget
+        meter = above[-1].meter if above else None
+        if budget is None and meter is None:
+            return None
+        return meter_of(budget, self._context(None, None, None, state), meter)
+
+    def over_budget(self, state: State) -> bool:
+        """Return whether no model is asked any more in a run because a budget is used up; note in its state that it is.
+
+        A loop looks before every turn.
+        """
+        meter = self._meter(state)
+        used_up = None if meter is None else meter.used_up()
+        if used_up is not None:
+            stop_over_budget(state, used_up.cap)
+        return used_up is not None
+
+    def _stopped_by(self, error: BudgetExceeded, state: State) -> Any:
+        """Return the answer of a run that a budget has stopped in the middle of a turn of its loop."""
+        from agentperm_nb.running.history import StoppedByBudget, StoppedByPermission
+
+        if state.stopped != StoppedByBudget(error.reason) and not isinstance(state.stopped, StoppedByPermission):
+            raise error  # it says nothing of this run
+        self._close_pending(state, error)
+        return state.answer
 
     @contextlib.contextmanager
     def _running(
@@ -236,7 +284,7 @@ class Conversing(Remembering):
         state.start_run(self.name)
         failure: BaseException | None = None
         try:
-            with self._in_run(self._context(*told, state)):
+            with self._in_run(self._context(*told, state)), working(self._meter(state)):
                 self._tell("on_run_start", state)
                 yield state
         except BaseException as error:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
 from agentperm_nb.approvals.desk import Desk, DeskChange
@@ -24,6 +24,9 @@ from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.tools import Tool
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.budget import Budget
 
 __all__ = ["AUTO", "KEPT", "Engine"]
 
@@ -57,6 +60,7 @@ class Engine:
     policy_handler: Approver | None = None
     """Answers what a policy asks, where the policy has no handler of its own."""
     reporter: Reporter | None = None
+    budget: Budget | None = None
     memory: Memory = field(default_factory=Memory)
     changes: Changes = field(default_factory=Changes)
     finished: int = 0

@@ -26,6 +26,7 @@ __all__ = [
     "StateSnapshot",
     "StopEntry",
     "Stopped",
+    "StoppedByBudget",
     "StoppedByFinish",
     "StoppedByLimit",
     "StoppedByPermission",
@@ -43,6 +44,17 @@ class StoppedByPermission:
 
     def __str__(self) -> str:
         return f"stopped by permission {self.permission}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedByBudget:
+    """A budget is used up: something was refused because of it, or its time is over."""
+
+    reason: str
+    """``budget:`` and the name of the cap, such as ``budget:max_calls``."""
+
+    def __str__(self) -> str:
+        return f"stopped by {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,7 @@ class StoppedByUntil:
         return f"stopped by {self.name}"
 
 
-Stopped: TypeAlias = StoppedByPermission | StoppedByFinish | StoppedByLimit | StoppedByUntil
+Stopped: TypeAlias = StoppedByPermission | StoppedByBudget | StoppedByFinish | StoppedByLimit | StoppedByUntil
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,14 +111,15 @@ class Keeping:
             message: The model's message that holds them, where it is not in the conversation yet.
             taken: What `take` returned, for a turn with pending calls of this state.
         """
-        from agentperm_nb.running.history import StoppedByPermission
+        from agentperm_nb.running.history import StoppedByBudget, StoppedByPermission
 
         turn = TurnInHand(number, calls, message)
         if taken is not None and not calls:
             return turn  # nothing was pending: nothing changes
         with self.lock:
             self._turn = number
-            if not self._finished and not (self._running and isinstance(self._stopped, StoppedByPermission)):
+            lasting = self._running and isinstance(self._stopped, StoppedByPermission | StoppedByBudget)
+            if not self._finished and not lasting:
                 self._stopped = None  # of an earlier turn; a run stays stopped to its end
             if taken is not None:
                 self._in_hand.remove(taken)

@@ -34,7 +34,9 @@ from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
-    from agentperm_nb.running.history import StoppedByPermission
+    from agentperm_nb.running.accounts import Refusal
+    from agentperm_nb.running.history import StoppedByBudget, StoppedByPermission
+    from agentperm_nb.running.metering import Meter
 
 __all__ = ["INTERRUPTED", "STOPPED", "Ledger"]
 
@@ -59,6 +61,7 @@ class Ledger:
         message: The model's message that holds the calls, where the state does not have it yet.
         taken: What was taken from the state, for a turn with its pending calls.
         reporter: Who is told of starts and ends.
+        meter: What the turn counts towards, where there is a budget.
     """
 
     context: RunContext
@@ -89,7 +92,9 @@ class Ledger:
         message: ConversationMessage | None = None,
         taken: TurnInHand | None = None,
         reporter: Reporter | None = None,
+        meter: Meter | None = None,
     ) -> None:
+        self.meter: Meter | None = meter
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
         self.recorder: Recorder = Recorder(
@@ -105,7 +110,7 @@ class Ledger:
         ]
         self.in_hand: TurnInHand | None = None
         """The turn as the state knows it, once it has begun."""
-        self.stopped: StoppedByPermission | None = None
+        self.stopped: StoppedByPermission | StoppedByBudget | None = None
         self.awaited = False
         """Whether an answer has been awaited in this turn."""
         self.deciding: CallItem | None = None
@@ -200,6 +205,11 @@ class Ledger:
             )
             for other in others:
                 self._cancel(other, STOPPED, by=item, stop=stop if last is other else None)
+
+    def refuse_over_budget(self, item: CallItem, refusal: Refusal) -> None:
+        """Refuse a call that is beyond a budget; the turn goes on with the others."""
+        item.decided_by, item.decided_kind = f"budget: {refusal.cap}", "budget"
+        self.deny(item, Denied(refusal.reason))
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentperm_nb.errors import NoHumanError, fix_message
 from agentperm_nb.human import Human, is_human
@@ -19,6 +20,9 @@ from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.running.engine import AUTO, Engine
+
+if TYPE_CHECKING:
+    from agentperm_nb.running.metering import Meter
 
 __all__ = [
     "MOST_LEVELS",
@@ -43,6 +47,8 @@ class Level:
     permissions: PermissionList
     agent_path: tuple[str, ...]
     run_id: str
+    meter: Meter | None = None
+    """What the turn that makes the call counts towards."""
 
 
 levels_above: ContextVar[tuple[Level, ...]] = ContextVar("agentperm_nb_levels", default=())

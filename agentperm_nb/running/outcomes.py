@@ -68,7 +68,7 @@ class CallResult:
     """``allowed``, ``denied``, ``input_error`` or ``cancelled``."""
     decided_kind: str = ""
     """Kind of the permission that decided, or ``human``, ``memory``, ``timeout``, ``nobody``, ``schema``,
-    ``unchecked``."""
+    ``budget``, ``unchecked``."""
     answered_by: str | None = None
     """``human``, ``handler``, ``memory``, ``timeout`` or ``nobody``; None when nobody was asked."""
     reason: str = ""

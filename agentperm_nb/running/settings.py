@@ -10,7 +10,7 @@ from agentperm_nb.running.loops import Loop
 from agentperm_nb.running.models import checked_model
 from agentperm_nb.running.reporter import Reporter
 
-__all__ = ["check_loop", "check_model", "check_reporter", "check_turn_limit"]
+__all__ = ["check_budget", "check_loop", "check_model", "check_reporter", "check_turn_limit"]
 
 _LOOP = "@loop(limit=30)\ndef coding(agent, state):\n    agent.think(state)"
 _MODEL = "def model(messages, tools):\n    return 'Hello.'\n\nAgent(tools=[read_file], model=model)"
@@ -30,6 +30,21 @@ def check_model(model: object) -> None:
     if wrong is not None:
         problem = f"model= takes something to call with (messages, tools) (got: {wrong})"
         raise TypeError(fix_message(problem, "let it take both", _MODEL))
+
+
+def check_budget(budget: object) -> None:
+    """Refuse what is no budget.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if budget is None:
+        return
+    from agentperm_nb.running.budget import Budget
+
+    if not isinstance(budget, Budget):
+        problem = f"budget= takes a Budget (got: {budget!r})"
+        raise TypeError(fix_message(problem, "make one", "Agent(tools=[read_file], budget=Budget(max_calls=50))"))
 
 
 def check_loop(loop: object) -> None:

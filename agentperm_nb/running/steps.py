@@ -29,13 +29,15 @@ from typing import Any
 from agentperm_nb.errors import ToolError, ToolInputError
 from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
-from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
+from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.results import ResultForm, result_form
+from agentperm_nb.running.accounts import Refusal
 from agentperm_nb.running.asking import ask_people
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
+from agentperm_nb.running.metering import stop_over_budget
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.outcomes import CallResult, ToolOutcomeKind
 from agentperm_nb.running.recalling import answer_of, recall, whom_to_ask
@@ -59,15 +61,21 @@ class TurnSteps(Ledger):
             Exception: Whatever a permission or a classic Human raised. Then nothing more of the turn starts.
         """
         self._begin()
+        if self.meter is not None:
+            self.meter.begin()
         try:
             yield from self._apply_rules()
             yield from self._let_ask()
             yield from ask_people(self)
             yield from self._run_calls()
+            self._stop_over_budget()
             self.recorder.write()
         except BaseException as error:
             self._abandon(error)
             raise
+        finally:
+            if self.meter is not None:
+                self.meter.end()
         return tuple(item.result for item in self.items if item.result is not None)
 
     def give_up(self, error: BaseException) -> None:
@@ -125,16 +133,46 @@ class TurnSteps(Ledger):
                 asking = result.permission
                 self.state.link(asks_for(asking, self.engine, self.above).whom())
                 item.rule = next(name for other, name in self.permissions.order if other is asking)
+                refusal = self._no_question_left()
+                if refusal is not None:
+                    generator.close()
+                    self.refuse_over_budget(item, refusal)
+                    break
                 self.recorder.note("asked", item, rule=item.rule, reason=None)
-                result = yield from self.performed(generator, result)
+                result = yield from self._asked_by_itself(generator, result)
                 item.asked = isinstance(result, Decision) and result.permission is asking
                 if not item.asked:
                     item.passed = (*item.passed, asking)
                 result = yield from self.until_a_person(generator, result)
-            self._apply(item, result)
+            if not isinstance(result, Check):
+                self._apply(item, result)
             self.state.link(self.engine.whom())  # again, after the human of whoever wrote the permission
             self.recorder.write()
         self.deciding = None
+
+    def _no_question_left(self) -> Refusal | None:
+        """Take a question from the budgets, for a call that could run at all; return why it may not be put, or None."""
+        return None if self.meter is None else self.meter.call_left() or self.meter.ask()
+
+    def _asked_by_itself(
+        self, generator: Generator[Check, Verdict | None, Decision], check: Check
+    ) -> Generator[Effect, Any, Decision | Check]:
+        if self.meter is None:
+            return (yield from self.performed(generator, check))
+        self.meter.begin_asking()
+        try:
+            return (yield from self.performed(generator, check))
+        finally:
+            self.meter.end_asking()
+
+    def _stop_over_budget(self) -> None:
+        """Stop the run when something was beyond a budget, or the time is over: no model is asked any more."""
+        if self.meter is None or not self.items or self.stopped is not None:
+            return
+        over = self.meter.over_time()
+        cap = self.meter.refused or (over.cap if over is not None else None)
+        if cap is not None:
+            self.stopped = stop_over_budget(self.state, cap)
 
     def _apply(self, item: CallItem, decision: Decision) -> None:
         """Act on what the rules came to."""
@@ -250,7 +288,10 @@ class TurnSteps(Ledger):
                 reason = _REVOKED if remembered is None else answer_of(remembered).decision.reason
                 self.deny(item, Denied(reason or _REVOKED))
                 return False
-        return True
+        refusal = None if self.meter is None else self.meter.call()
+        if refusal is not None:
+            self.refuse_over_budget(item, refusal)
+        return refusal is None
 
     def _done(self, done: ToolDone) -> None:
         """Take how a call ended: into the turn, or into the log alone when the turn has gone on without it."""

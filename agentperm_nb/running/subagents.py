@@ -84,12 +84,14 @@ class AgentTool(Tool):
         return ToolError(f"({self.name} failed: {describe_error(error)})")
 
     def _said(self, state: State, answer: Any) -> Any:
-        from agentperm_nb.running.history import StoppedByLimit, StoppedByPermission
+        from agentperm_nb.running.history import StoppedByBudget, StoppedByLimit, StoppedByPermission
 
         stopped = state.stopped
         if isinstance(stopped, StoppedByPermission):
             reason = next((result.reason for result in reversed(state.results) if result.call is stopped.call), "")
             said = f"({self.name} was stopped by the user: {reason})"
+        elif isinstance(stopped, StoppedByBudget):
+            said = f"({self.name} stopped because a budget is used up: {stopped.reason.removeprefix('budget:')})"
         elif isinstance(stopped, StoppedByLimit):
             turns = "1 turn" if stopped.turns == 1 else f"{stopped.turns} turns"
             said = f"({self.name} stopped after {turns} before finishing)"

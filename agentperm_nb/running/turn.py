@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from agentperm_nb.running.history import StoppedByPermission
+    from agentperm_nb.running.history import StoppedByBudget, StoppedByPermission
 
 __all__ = ["PendingTurn", "Turn", "TurnTask"]
 
@@ -46,7 +46,7 @@ class Turn:
         number: int,
         run: str,
         results: Iterable[CallResult],
-        stopped: StoppedByPermission | None,
+        stopped: StoppedByPermission | StoppedByBudget | None,
         unchecked: bool,
         bypass: bool = False,
         format: str,

@@ -22,6 +22,7 @@ from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.formats import Reply, read_reply
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.messages import Message
+from agentperm_nb.running.metering import meter_of
 from agentperm_nb.running.models import as_message
 from agentperm_nb.running.nesting import Level, check_depth, check_human, effective, levels_above
 from agentperm_nb.running.outcomes import CallResult
@@ -217,7 +218,8 @@ class TurnTaking(Signalling):
         taken: TurnInHand | None = None,
     ) -> TurnSteps:
         above, permissions = levels_above.get(), self._effective()
-        level = Level(self._engine, permissions, context.agent_path, state.id)
+        meter = meter_of(self._engine.budget, context, above[-1].meter if above else None)
+        level = Level(self._engine, permissions, context.agent_path, state.id, meter)
         return TurnSteps(
             self._engine,
             context,
@@ -232,6 +234,7 @@ class TurnTaking(Signalling):
             message=message,
             taken=taken,
             reporter=self._reporter(),
+            meter=meter,
         )
 
     def _steps_of(
@@ -297,6 +300,8 @@ class TurnTaking(Signalling):
                 rows=lambda: engine.store.rows(lambda row: row["run"] == run and row["turn"] == number),
             )
             self.turns.append(turn)
+            if steps.meter is not None:
+                steps.meter.warn()
             return turn
 
         return context, make, finish
