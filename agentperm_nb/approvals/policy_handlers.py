@@ -15,8 +15,9 @@ from typing import Any
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.context import get_run_context
-from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import thaw
+from agentperm_nb.permissions.handler import checked_handler
+from agentperm_nb.permissions.types import PermissionRequest
 
 __all__ = ["PolicyHandlerApprover"]
 
@@ -35,16 +36,7 @@ class PolicyHandlerApprover:
     answered_by: str = "handler"
 
     def __init__(self, handler: Any) -> None:
-        if isinstance(handler, type) or not callable(getattr(handler, "handle", None)):
-            raise TypeError(
-                fix_message(
-                    f"permission_handler= takes an object with handle(request) (got: {handler!r})",
-                    "give an object of a class with that method; a function goes into approval_handler=",
-                    "class Careful:\n    def handle(self, request):\n        return PermissionResult.DENY\n\n"
-                    "Agent(tools, permissions=policy, permission_handler=Careful())",
-                )
-            )
-        self.handler = handler
+        self.handler: Any = checked_handler("permission_handler=", handler)
 
     def __repr__(self) -> str:
         return f"PolicyHandlerApprover({type(self.handler).__name__})"
@@ -68,13 +60,11 @@ class PolicyHandlerApprover:
             yield request.id, answer
 
 
-def _in_a_list(handle: Any, asked: Any) -> list[Any]:
+def _in_a_list(handle: Any, asked: PermissionRequest) -> list[Any]:
     return [handle(asked)]
 
 
-def _permission_request(request: ApprovalRequest) -> Any:
-    from agentperm_nb.permissions.types import PermissionRequest
-
+def _permission_request(request: ApprovalRequest) -> PermissionRequest:
     rule, context = request.policy_rule, get_run_context()
     return PermissionRequest(
         request.call.name,
@@ -89,4 +79,5 @@ def _permission_request(request: ApprovalRequest) -> Any:
         user_id=request.user,
         agent_path=request.agent_path,
         asked_at=request.asked_at,
+        secret=request.tool.secret,
     )

@@ -17,10 +17,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, TypeVar
@@ -40,10 +41,12 @@ __all__ = [
     "being_cancelled",
     "deliver",
     "finished_value",
+    "forget_loop",
     "loop_thread",
     "on_loop_thread",
     "refuse_in_async_run",
     "review_requests",
+    "run_on_new_loop",
     "taken",
 ]
 
@@ -80,6 +83,21 @@ def refuse_in_async_run(method: str, example: str) -> None:
     if loop_thread.get() == threading.get_ident():
         problem = f"{method}() was called inside an async run, whose event loop it would block"
         raise TypeError(fix_message(problem, "await the async form", example))
+
+
+def run_on_new_loop(main: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    """Run something on a new event loop of this thread, in a context that was copied from where one may be running."""
+    import anyio
+
+    forget_loop()
+    return anyio.run(main, *args)
+
+
+def forget_loop() -> None:
+    """Forget, in the context at hand, in which kind of event loop it was copied: the code is in another one."""
+    sniffio = sys.modules.get("sniffio")
+    if sniffio is not None:  # anyio notes it there
+        sniffio.current_async_library_cvar.set(None)
 
 
 class StepsInHand:

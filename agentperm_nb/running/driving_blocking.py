@@ -30,9 +30,11 @@ from agentperm_nb.running.driving import (
     as_exception,
     deliver,
     finished_value,
+    forget_loop,
     loop_thread,
     refuse_in_async_run,
     review_requests,
+    run_on_new_loop,
     taken,
 )
 from agentperm_nb.running.effects import Effect, Message, Review, ReviewEnded, ReviewsOver, Start, ToolDone, Wait
@@ -166,10 +168,8 @@ class _BlockingWork:
             return
 
         def work() -> None:
-            import anyio
-
             try:
-                anyio.run(review_requests, review, self.put)
+                run_on_new_loop(review_requests, review, self.put)
             except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
                 self.put(ReviewEnded(review.approver, review.requests, error))
 
@@ -266,6 +266,7 @@ class _RunningCall:
     def _run(self) -> None:
         """Run a sync tool, on its thread; what it gives may have to be awaited."""
         try:
+            forget_loop()
             value = self._call()
         except BaseException as error:  # noqa: BLE001 - the turn waits for a message whatever happens
             self._end(error=error)

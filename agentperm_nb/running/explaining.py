@@ -14,6 +14,7 @@ from agentperm_nb.permissions.deciding import Decision, PermissionList, adecide,
 from agentperm_nb.permissions.explain import Explanation, explanation_of
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.verdicts import Ask
+from agentperm_nb.running.driving import run_on_new_loop
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.recording import hidden_values, without
@@ -71,10 +72,8 @@ def _decide_here(permissions: PermissionList, state: State, call: ToolCall, tool
         return await adecide(permissions, state, call, tool, stand_in=asked)
 
     def run() -> None:
-        import anyio
-
         try:
-            found.append(anyio.run(work))
+            found.append(run_on_new_loop(work))
         except BaseException as error:  # noqa: BLE001 - raised again on the calling thread
             found.append(error)
 

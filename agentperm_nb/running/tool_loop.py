@@ -19,6 +19,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from agentperm_nb.running.driving import forget_loop
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -83,6 +85,7 @@ class LoopWork:
         self._look_again = time.monotonic() + PATIENCE
         # Each time a context of its own: one can be entered in one place only.
         context = self._context.copy()
+        context.run(forget_loop)
         loop.call(lambda: loop.create(self._run(loop), context))
 
     async def _run(self, loop: _ToolLoop) -> None:
