@@ -1,8 +1,9 @@
 """Loops: the order of asking the model and running what it wants, until the run is over.
 
 1. A loop's body is one turn. Before each turn the loop looks whether the run is to stop: a permission stopped it, it is
-   finished, a condition of ``until=`` is true, or the limit is reached.
-2. A stop by a permission, and `State.finish`, end outer loops too. An inner loop that has ended otherwise does not.
+   finished, a condition of ``until=`` is true, the limit is reached, or a budget is used up.
+2. A stop by a permission or a budget, and `State.finish`, end outer loops too. An inner loop that has ended otherwise
+   does not.
 """
 
 from __future__ import annotations
@@ -94,12 +95,12 @@ class Loop:
         """Take turns until the run stops; return its answer, for an async loop something to await for it."""
         if self.is_async:
             return self._awaited(agent, state)
-        for _ in self._turns(state):
+        for _ in self._turns(agent, state):
             self._check(self.body(agent, state))
         return state.answer
 
     async def _awaited(self, agent: Agent, state: State) -> Any:
-        for _ in self._turns(state):
+        for _ in self._turns(agent, state):
             self._check(await self.body(agent, state))
         return state.answer
 
@@ -114,11 +115,17 @@ class Loop:
         fix = "call state.finish(answer) to give the answer; await what is async, in an async def; leave out yield"
         raise TypeError(fix_message(problem, fix, _EXAMPLE))
 
-    def _turns(self, state: State) -> Iterator[int]:
-        from agentperm_nb.running.history import StoppedByFinish, StoppedByLimit, StoppedByPermission, StoppedByUntil
+    def _turns(self, agent: Agent, state: State) -> Iterator[int]:
+        from agentperm_nb.running.history import (
+            StoppedByBudget,
+            StoppedByFinish,
+            StoppedByLimit,
+            StoppedByPermission,
+            StoppedByUntil,
+        )
 
         for number in range(self.limit + 1):
-            if isinstance(state.stopped, StoppedByPermission | StoppedByFinish):
+            if isinstance(state.stopped, StoppedByPermission | StoppedByBudget | StoppedByFinish):
                 return
             for condition in self.until:
                 if condition(state):
@@ -126,6 +133,8 @@ class Loop:
                     return
             if number == self.limit:
                 state.stop(StoppedByLimit(self.limit))
+                return
+            if not state.pending_calls and agent.over_budget(state):  # pending calls get their results first
                 return
             state.unstop()  # of an inner loop
             yield number
