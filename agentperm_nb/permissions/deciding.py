@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError, ToolInputError
@@ -39,7 +39,11 @@ from agentperm_nb.permissions.wrapping import Said, Step, wrapped
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
 
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.rule_index import RuleIndex
+
 __all__ = [
+    "FEWEST_INDEXED",
     "NOBODY",
     "Check",
     "Decision",
@@ -54,6 +58,9 @@ __all__ = [
 ]
 
 NOBODY = "No permission allowed this call."
+
+FEWEST_INDEXED = 16
+"""Fewer rules on arguments of one tool are asked one by one."""
 
 
 class PermissionList:
@@ -99,6 +106,8 @@ class PermissionList:
     def _plan(self, name: str, change: int) -> Plan:
         entries: list[tuple[Permission, str, Verdict | None]] = []
         for permission, called in self.order:
+            if not permission.may_apply(name):
+                continue
             verdict = permission.for_name(name) if settled_by_name(permission) else None
             if verdict is not None or not settled_by_name(permission):
                 entries.append((permission, called, verdict))
@@ -108,7 +117,7 @@ class PermissionList:
         if entries:
             permission, called, verdict = entries[0]
             decision = Decision(verdict, called, permission.kind, permission) if verdict is not None else None
-        return Plan(change, tuple(entries), decision)
+        return Plan(change, tuple(entries), decision, _index_of(tuple(entries)))
 
     def __getstate__(self) -> dict[str, Any]:
         # The plans stay behind: their numbers mean nothing in another process.
@@ -171,6 +180,20 @@ class Plan:
     """(permission, name, verdict) of those that may have an opinion; the verdict where the tool's name settles it."""
     decision: Decision | None
     """The decision, where the tool's name settles it."""
+    index: RuleIndex | None = None
+    """Which of many rules on arguments a call is put to."""
+
+    def entries_for(self, call: ToolCall, tool: Tool) -> Iterable[tuple[Permission, str, Verdict | None]]:
+        """Return the entries that may have an opinion of a call, in the order of asking."""
+        return self.entries if self.index is None else self.index.candidates(call, tool)
+
+
+def _index_of(entries: tuple[tuple[Permission, str, Verdict | None], ...]) -> RuleIndex | None:
+    if sum(permission.by_arguments for permission, _, _ in entries) < FEWEST_INDEXED:
+        return None
+    from agentperm_nb.permissions.rule_index import RuleIndex
+
+    return RuleIndex(entries)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -204,7 +227,7 @@ def deciding(
         Exception: Whatever a permission raised, but for a ToolError that denies.
     """
     answer: Any
-    for permission, name, settled in permissions.plan(call.name).entries:
+    for permission, name, settled in permissions.plan(call.name).entries_for(call, tool):
         if settled is not None:
             return Decision(settled, name, permission.kind, permission)
         try:

@@ -72,6 +72,18 @@ class Permission(Pickled):
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
+    @property
+    def by_arguments(self) -> bool:
+        """Whether it is a rule on arguments, and decides as such a rule does."""
+        return False
+
+    def may_apply(self, name: str) -> bool:
+        """Return whether it may have an opinion of a call of a tool of this name; it is not asked about others.
+
+        A list asks once for each name, so the answer must never change.
+        """
+        return True
+
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Say something of a call, or None.
 
@@ -206,6 +218,7 @@ def _name_of(permission: Permission) -> str:
     if isinstance(permission.name, str):
         return permission.name
     try:
-        return repr(permission)
+        notation = getattr(permission, "notation", None)  # a rule on arguments is called by what it says
+        return notation if isinstance(notation, str) else repr(permission)
     except Exception:  # noqa: BLE001 - a failing repr must not keep a denial from being recorded
         return f"{type(permission).__name__}(?)"

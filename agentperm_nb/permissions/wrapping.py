@@ -303,6 +303,10 @@ def wrapped(permissions: object) -> tuple[Permission, ...]:
 
 
 def _wrapped_one(item: Any) -> Permission:
+    if isinstance(item, str):
+        from agentperm_nb.permissions import notation
+
+        return notation.rule(item)
     if isinstance(item, type):
         problem = f"{item.__name__} passed in permissions= is not a Permission object (it is the class)"
         raise TypeError(fix_message(problem, f"make an object of it: {item.__name__}(...)", _EXAMPLE))

@@ -91,12 +91,17 @@ _UNSEEN = (
 )  # fmt: skip
 
 
+_MOST_KNOWN = 20_000
+
+
 class _Unseen(dict[int, int | None]):
-    """For ``str.translate``: None for a character that is not seen, itself for any other; looked up once each."""
+    """For ``str.translate``: None for a character that is not seen, itself for any other."""
 
     def __missing__(self, code: int) -> int | None:
         gone = unicodedata.category(chr(code)) == "Cf" or any(first <= code <= last for first, last in _UNSEEN)
-        self[code] = kept = None if gone else code
+        kept = None if gone else code
+        if len(self) < _MOST_KNOWN:
+            self[code] = kept
         return kept
 
 
@@ -125,7 +130,7 @@ def skeleton(text: str) -> str:
 
 def has_lookalikes(text: str) -> bool:
     """Return whether a text holds letters or signs of elsewhere that look like those of ASCII."""
-    return not text.isascii() and _foreign().search(text) is not None
+    return not text.isascii() and _foreign().search(folded(text)) is not None
 
 
 @cache
