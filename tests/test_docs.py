@@ -23,6 +23,7 @@ from wire import text, use
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [
     "README.md",
+    "docs/approval-handlers.md",
     "docs/asking-people.md",
     "docs/how-a-call-is-decided.md",
     "docs/modes.md",
