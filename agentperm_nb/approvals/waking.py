@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -78,6 +79,9 @@ async def on_thread(function: Callable[[], T], late: Callable[[T], object] | Non
     async with _limiter():
         bell = Bell()
         context = copy_context()
+        sniffio = sys.modules.get("sniffio")
+        if sniffio is not None:  # anyio notes there which loop runs; on the thread there is none yet
+            context.run(sniffio.current_async_library_cvar.set, None)
         threading.Thread(target=context.run, args=(work,), name="agentperm-asked", daemon=True).start()
         try:
             await bell.wait()

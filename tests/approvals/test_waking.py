@@ -92,6 +92,21 @@ def test_a_coroutine_is_a_value_like_any_other(backend: str) -> None:
 
 
 @on_each_loop
+@pytest.mark.parametrize("inner", ["asyncio", "trio"])
+def test_it_may_run_an_event_loop_of_its_own(backend: str, inner: str) -> None:
+    async def later() -> int:
+        await anyio.sleep(0)
+        return 7
+
+    async def main() -> int:
+        value: int = await on_thread(lambda: anyio.run(later, backend=inner))
+        await anyio.sleep(0)  # and the loop outside is still known
+        return value
+
+    assert run(backend, main) == 7
+
+
+@on_each_loop
 def test_when_it_is_cancelled_the_thread_is_left_alone_and_what_it_returns_is_late(backend: str) -> None:
     go_on, told, late = threading.Event(), threading.Event(), list[str]()
 
