@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["LinkError", "follow", "ignores_case", "is_there", "same_place"]
@@ -117,11 +117,7 @@ def is_there(path: str) -> bool:
 
 def same_place(one: str, other: str) -> bool:
     """Return whether two spellings are of one folder or file."""
-    try:
-        first, second = os.stat(one or "/"), os.stat(other or "/")
-    except (OSError, ValueError):
-        return False
-    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+    return _same(os.stat, one or "/", other or "/")
 
 
 def ignores_case(path: str, known: MutableMapping[str, Any]) -> bool:
@@ -144,6 +140,14 @@ def _ignores_case(folder: str) -> bool:
         return False
     name = next((name for name in names if name.swapcase() != name), None)
     if name is not None:  # two hard links of one file are two names
-        return name.swapcase() not in names and same_place(f"{folder}/{name}", f"{folder}/{name.swapcase()}")
+        return name.swapcase() not in names and _same(os.lstat, f"{folder}/{name}", f"{folder}/{name.swapcase()}")
     above, _, own = folder.rpartition("/")
-    return own.swapcase() != own and same_place(folder, f"{above}/{own.swapcase()}")
+    return own.swapcase() != own and _same(os.lstat, folder, f"{above}/{own.swapcase()}")
+
+
+def _same(look: Callable[[str], os.stat_result], one: str, other: str) -> bool:
+    try:
+        first, second = look(one), look(other)
+    except (OSError, ValueError):
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)

@@ -195,13 +195,14 @@ def _fault(pattern: str) -> tuple[str, str, str] | None:
     if ".." in names[_first_magic(names) :]:
         fix = "leave out '..' and what stands before it"
         return "can match nothing: '..' stands behind a wildcard", fix, "PathPattern('project/*/notes.txt')"
-    if any("**" in name and name != "**" for name in re.split(r"[/\\]", re.sub(r"\[[^]/]*\]", "x", text))):
+    bare = re.sub(r"\[[^]/]*\]", "x", text)  # what stands in brackets is meant as it stands
+    if any("**" in name and name != "**" for name in re.split(r"[/\\]", bare)):
         fix = "let '**' stand alone between slashes, or write one '*'"
         return "has '**' within a name, where it is no more than '*'", fix, "PathPattern('**/*.env')"
-    if re.search(r"\{[^{}/]*(?:,|\.\.)[^{}/]*\}", text):
+    if re.search(r"\{[^{}/]*(?:,|\.\.)[^{}/]*\}", bare):
         fix = "give a rule for each; for the character itself write '[{]'"
         return "has braces, which have no meaning here", fix, "PathPattern('**/*.key')"
-    if "|" in text.replace("[|]", ""):
+    if "|" in bare:
         fix = "give a rule for each; for the character itself write '[|]'"
         return "has '|', which has no meaning here", fix, "PathPattern('**/*.key')"
     if text.startswith("!"):

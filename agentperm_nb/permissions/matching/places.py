@@ -159,24 +159,50 @@ def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True
     wide: list[Parts] = []
     base = names_of(where.folder)
     for text, counts in spellings:
+        anchor = where.folder
         if text[:1] == "~":
-            if not where.home.startswith("/"):
+            anchor, text = where.home, text[1:]
+            if anchor[:1] != "/":
                 return Place("a path in a home folder that nobody knows")
-            text = where.home + text[1:]
         names = names_of(text)
-        raw = names if text[:1] == "/" else [*base, *names]
+        if text[:1] == "/" and anchor is where.folder:
+            if names[: len(base)] == base:
+                names = names[len(base) :]
+            else:
+                anchor = ""
         found = narrow if counts is Counts.ALL else wide
-        if counts is Counts.IF_THERE and names and is_there("/".join(("", *base, names[0]))):
+        if counts is Counts.IF_THERE and names and is_there(f"{anchor}/{names[0]}"):
             found = narrow
-        typed = normal((), raw)
-        found.append(typed)
-        for way in [raw] if len(typed) == len(raw) else [raw, typed]:
-            try:
-                found.extend(places_along(way, where))
-            except LinkError as error:
-                if found is narrow:
-                    return Place(str(error))
+        try:
+            start = base if anchor is where.folder else names_of(anchor)
+            real = start if not start or ".." in names else _real(anchor, start, where)
+            if real is not start:  # an allow need not know the links that lead to the agent's own folder
+                wide.extend(_ways([*start, *names], where))
+            found.extend(_ways([*real, *names], where))
+        except LinkError as error:
+            if found is narrow:
+                return Place(str(error))
+            found.append(normal(names_of(anchor), names))
     return Place(exact=exact, narrow=narrow, wide=wide)
+
+
+def _ways(raw: Sequence[str], where: Where) -> list[Parts]:
+    """Return a path as it is typed, where it leads, and what is passed on the way."""
+    typed = normal((), raw)
+    found = [typed, *places_along(raw, where)]
+    if len(typed) != len(raw):
+        found.extend(places_along(typed, where))
+    return found
+
+
+def _real(anchor: str, parts: list[str], where: Where) -> Sequence[str]:
+    """Return the names of the base folder or the home folder as it is resolved: the same ones where it is no link."""
+    key = f"{anchor}\0real"
+    real: Sequence[str] | None = where.links.get(key)
+    if real is None:
+        leads, passed = follow(parts, where.links)
+        real = where.links[key] = names_of(leads) if passed or ".." in parts else ()
+    return real or parts
 
 
 def _windows_place(text: str, where: Where) -> Place:

@@ -79,10 +79,10 @@ def _too_long(text: str) -> bool:
 
 
 def _problem_of_meaning(text: str) -> str:
-    if _VARIABLE.search(text):
-        return "a path with a variable or a command that nobody has expanded"
     if _TRICK.search(text):
         return "a path with an encoded dot, slash or control character"
+    if _VARIABLE.search(text):
+        return "a path with a variable or a command that nobody has expanded"
     bare = _bare(text)
     if bare.startswith("~") and bare[1:2] not in ("", "/", "\\"):
         return "a path in the home folder of another user"
