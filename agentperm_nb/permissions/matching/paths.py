@@ -230,7 +230,7 @@ def _windows_starts(form: Form, where: Where) -> _Starts:
         place = base
     else:
         place = parts_of_place(form.anchor)
-    root = 2 if place[:1] and place[0].startswith("//") else 1
+    root = 2 if place[:1] and place[0].startswith("\\\\") else 1
     start = place[:root] if form.anchor == "/" else place
     found = [(*start[:root], *normal(start[root:], form.fixed))]
     if os.name == "nt":

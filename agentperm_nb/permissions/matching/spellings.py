@@ -46,7 +46,10 @@ class Spelling(NamedTuple):
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HALF = re.compile(r"[\ud800-\udfff]")
-_VARIABLE = re.compile(r"\$[A-Za-z_{(]|`|%[A-Za-z_][A-Za-z0-9_()]*%")
+# But the kinds of streams of a file on Windows are no variables: notes.txt::$DATA.
+_VARIABLE = re.compile(
+    r"(?:(?<!:)|(?!\$(?i:data|index_allocation|i30|bitmap)(?![A-Za-z0-9_])))\$[A-Za-z_{(]|`|%[A-Za-z_][A-Za-z0-9_()]*%"
+)
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 # Dots, slashes, backslashes, NUL and percent signs in code; the longer codes of them that sloppy decoders take; %uXXXX.
 _TRICK = re.compile(r"%(?:2e|2f|5c|[01][0-9a-f]|7f|c[01]%|e0%[89][0-9a-f]|f0%8[0-9a-f]|u[0-9a-f]{4})", re.IGNORECASE)

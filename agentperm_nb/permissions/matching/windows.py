@@ -1,7 +1,7 @@
 """Paths as Windows spells them.
 
-1. A path is taken apart into its drive (``C:``), or the machine and the share of it (``//server``, ``share``), and its
-   names. Slashes and backslashes are alike.
+1. A path is taken apart into its drive (``C:``), or the machine and the share of it (``\\\\server``, ``share``), and
+   its names. Slashes and backslashes are alike.
 2. Dots and blanks at the end of a name are cut off, and so is a stream (``notes.txt:hidden``), as the system does it.
    ``\\\\?\\`` and ``\\\\.\\`` in front of a drive make no difference to a deny.
 3. No allow relies on any of these, on a short name (``PROGRA~1``), on a share of a whole drive (``//server/C$``), or on
@@ -44,14 +44,14 @@ def parts_of_place(path: str) -> tuple[str, ...]:
     text = path.replace("\\", "/")
     if text.startswith("//"):
         server, *rest = [part for part in text.split("/") if part]
-        return _joined((f"//{server}", *rest[:1]), rest[1:])
+        return _joined((f"\\\\{server}", *rest[:1]), rest[1:])
     drive = _DRIVE.match(text)
     return _joined((f"{drive[1]}:",) if drive else (), text[drive.end() if drive else 0 :].split("/"))
 
 
 def _joined(start: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     parts = list(start)
-    root = 2 if parts and parts[0].startswith("//") else 1
+    root = 2 if parts and parts[0].startswith("\\\\") else 1
     for name in names:
         if name == "..":
             del parts[max(root, len(parts) - 1) :]
@@ -107,10 +107,10 @@ def _places(text: str, folder: str, home: str) -> tuple[list[tuple[tuple[str, ..
         return [(parts_of_place(home), text[2:].split("/"))], True
     if text.startswith("//"):
         server, *rest = [part for part in text.split("/") if part] or [""]
-        return [((f"//{server}", *rest[:1]), rest[1:])], len(rest) > 0 and server not in ("?", ".")
+        return [((f"\\\\{server}", *rest[:1]), rest[1:])], len(rest) > 0 and server not in ("?", ".")
     drive = _DRIVE.match(text)
     if drive is None:
-        start = base[: 2 if base[:1] and base[0].startswith("//") else 1] if text.startswith("/") else base
+        start = base[: 2 if base[:1] and base[0].startswith("\\\\") else 1] if text.startswith("/") else base
         return [(start, text.split("/"))], True
     own, names = f"{drive[1]}:", text[drive.end() :].split("/")
     if text[drive.end() :].startswith("/"):
@@ -134,7 +134,7 @@ def _cleaned(names: list[str]) -> tuple[list[str], bool]:
 
 def _elsewhere(parts: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return where a share of a whole drive lies, on a machine that shares its own."""
-    whole = _WHOLE_DRIVE.fullmatch(parts[1]) if len(parts) > 1 and parts[0].startswith("//") else None
+    whole = _WHOLE_DRIVE.fullmatch(parts[1]) if len(parts) > 1 and parts[0].startswith("\\\\") else None
     return [(f"{whole[1]}:", *parts[2:])] if whole is not None else []
 
 
