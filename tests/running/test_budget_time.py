@@ -390,6 +390,35 @@ def test_a_loop_by_hand_returns_when_the_time_is_over() -> None:
     assert (state.stopped, model.remaining) == (TIME, 1)
 
 
+def test_a_loop_that_asks_no_model_ends_when_the_time_is_over() -> None:
+    clock, turns = Clock(), list[int]()
+
+    @loop(until=[])
+    def working(agent: Agent, state: State) -> None:
+        turns.append(1)
+        clock.pass_by(4)
+
+    state = State([Message.user("Work")])
+    assert Agent(loop=working, budget=clock.budget(max_wall_clock=10)).run(state) is None
+    assert (len(turns), state.stopped) == (3, TIME)
+
+
+def test_a_run_that_has_stopped_does_not_go_on_when_its_user_may_spend_again() -> None:
+    counter, budget = Counter(), Budget(per_user_max_calls=1, soft_warning_at=None)
+
+    @loop
+    def forgiving(agent: Agent, state: State) -> None:
+        agent.think(state)
+        agent.use_tools(state)
+        budget.reset(user_id="ann")
+
+    agent = Agent([counter.tool], permissions=[AllowByDefault()], model=ScriptedModel([[act(1), act(2)], "never"]),
+                  loop=forgiving, budget=budget, user="ann")  # fmt: skip
+    state = State([Message.user("Act")])
+    assert agent.run(state) is None
+    assert (state.stopped, len(counter.ran)) == (StoppedByBudget("budget:per_user_max_calls"), 1)
+
+
 def test_what_the_stop_of_a_permission_left_is_an_outcome_too() -> None:
     clock = Clock()
 
