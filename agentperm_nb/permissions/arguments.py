@@ -293,6 +293,7 @@ class AskByArguments(ArgumentRule, DecidePermission):
     """
 
     verb: ClassVar[str] = "ask"
+    words_its_question: ClassVar[bool] = False
     blocking = False
 
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:

@@ -139,6 +139,9 @@ class DecidePermission(Permission):
     """May allow, deny or ask a person."""
 
     kind: ClassVar[str] = "decide"
+    words_its_question: ClassVar[bool] = True
+    """Whether the reason of its ``Ask`` is the question as a person reads it. Otherwise the question is whether to run
+    the call, and the reason stands beside it."""
     may_return: ClassVar[tuple[type[Verdict], ...]] = (Allowed, Denied, Ask)
 
 

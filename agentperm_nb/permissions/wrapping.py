@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
@@ -65,6 +65,7 @@ class Said:
 class Step(DecidePermission):
     """A policy or a mode object as one deciding step of a list."""
 
+    words_its_question: ClassVar[bool] = False
     original: Any
     """The object that was given in ``permissions=``."""
 

@@ -32,7 +32,7 @@ from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.permissions.wrapping import marked
-from agentperm_nb.render import flags
+from agentperm_nb.render import flags, visible
 from agentperm_nb.running.effects import AnswerKept, Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
@@ -125,6 +125,7 @@ class _Asking:
     def _request(self, item: CallItem, approver: Approver) -> ApprovalRequest:
         assert item.tool is not None
         said, permission = self.recorder.text(item.reason, item), item.request_permission
+        worded = getattr(permission, "words_its_question", True)
         plain = isinstance(permission, DecideByHuman) and type(permission).question is DecideByHuman.question
         return ApprovalRequest(
             id=new_id("ask"),
@@ -132,8 +133,8 @@ class _Asking:
             call_key=item.call_key,
             tool=item.tool,
             shown_args=item.shown_args,
-            question=f"Run {item.call.name}?" if plain else said,
-            prompt=said,
+            question=f"Run {item.call.name}?" if plain or not worded else said,
+            prompt=said if worded else f"Run {visible(self.turn.masked_call(item))}? {said}",
             rule=item.rule,
             reason="no rule before it decided" if isinstance(permission, DecideByHuman) else said,
             hints=item.hints if item.hints is not None else Hints(),

@@ -364,3 +364,20 @@ def test_rules_of_a_policy_may_change_between_turns(driver: str) -> None:
     policy.rules.append(PermissionRule("no", lambda tool, args: True, "deny"))
     run(driver, agent, [tool_call("act", n=2)])
     assert counter.ran == [{"n": 1}]
+
+
+@both_drivers
+def test_whoever_is_asked_by_a_policy_or_mode_is_shown_the_call_and_the_reason(driver: str) -> None:
+    human = FakeHuman(["yes", "yes"])
+    agent = mixed(human=human)
+    run(driver, agent, [tool_call("read", path="shared"), tool_call("write", path="a")])
+    assert human.questions == [
+        'Run read(path="shared")? others',
+        'Run write(path="a")? write: destructive call requires approval',
+    ]
+
+    async def review(requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, bool]]:
+        assert [(request.question, request.reason) for request in requests] == [("Run read?", "others")]
+        yield requests[0].id, True
+
+    run(driver, mixed(human=Scripted(review)), [tool_call("read", path="shared")])
