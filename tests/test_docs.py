@@ -25,6 +25,7 @@ PAGES = [
     "README.md",
     "docs/approval-handlers.md",
     "docs/asking-people.md",
+    "docs/budgets.md",
     "docs/how-a-call-is-decided.md",
     "docs/modes.md",
     "docs/per-user.md",
