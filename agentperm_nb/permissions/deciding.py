@@ -11,7 +11,7 @@ leaves the call undecided and goes to the caller, with a note that names the per
 that the permission's kind does not allow is such an exception. Nothing but ``Allowed()``, or a person's answer to an
 ``Ask``, lets a call run.
 
-A policy or a mode object is one deciding step of the list (`permissions.wrapping`), which says itself which part of it
+A policy or a mode object is one deciding step of the list (`permissions.steps`), which says itself which part of it
 decided, and denies a call that it could not decide.
 
 The order is one generator, `deciding`. It asks the built-in rules itself and hands every other permission to its driver
@@ -34,8 +34,9 @@ from agentperm_nb.permissions.kinds import (
     names_of,
     wrong_verdict,
 )
+from agentperm_nb.permissions.steps import Said, Step
 from agentperm_nb.permissions.verdicts import Allowed, Denied, Verdict
-from agentperm_nb.permissions.wrapping import Said, Step, wrapped
+from agentperm_nb.permissions.wrapping import wrapped
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.tools import Tool
 

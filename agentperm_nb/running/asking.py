@@ -30,8 +30,8 @@ from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
 from agentperm_nb.permissions.second_person import second_person_problem
+from agentperm_nb.permissions.steps import marked
 from agentperm_nb.permissions.verdicts import Denied
-from agentperm_nb.permissions.wrapping import marked
 from agentperm_nb.render import flags, visible
 from agentperm_nb.running.effects import AnswerKept, Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem

@@ -10,8 +10,8 @@ from agentperm_nb.context import get_run_context
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.steps import ModeStep, PerUserStep, PolicyStep, Step
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
-from agentperm_nb.permissions.wrapping import ModeStep, PerUserStep, PolicyStep, Step
 from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
 

@@ -13,8 +13,8 @@ from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, digest_of, freeze
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.steps import Said
 from agentperm_nb.permissions.verdicts import Verdict
-from agentperm_nb.permissions.wrapping import Said
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.outcomes import CallResult
 from agentperm_nb.running.recording import hidden_values

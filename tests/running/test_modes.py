@@ -796,3 +796,31 @@ def test_a_tool_made_with_the_decorator_says_of_itself_what_the_mode_reads() -> 
     agent = Agent([touch, look], permissions=StandardPermissions(), approval_handler=never)
     turn = agent.use_tools([tool_call("touch"), tool_call("look")])
     assert [result.content for result in turn.results] == ["touched", "looked"]
+
+
+@pytest.mark.parametrize("driver", ["asyncio", "trio"])
+def test_a_decision_that_was_made_without_its_constructor_denies_its_call_only(driver: str) -> None:
+    class HalfMade:
+        async def check(self, call: ToolCall, *, context: Any, user_id: str | None = None) -> PermissionDecision:
+            if call.args["n"] == 1:
+                return object.__new__(PermissionDecision)
+            return PermissionDecision.allow_()
+
+    if driver == "sync":
+        return  # it has to be awaited
+    counter = Counter()
+    with pytest.warns(PermissionWarning, match="HalfMade raised AttributeError"):
+        turn = run(
+            driver, Agent([counter.tool], permissions=HalfMade()), [tool_call("act", n=1), tool_call("act", n=2)]
+        )
+    assert [result.verdict for result in turn.results] == ["denied", "allowed"]
+    assert counter.ran == [{"n": 2}]
+
+
+def test_an_object_without_a_repr_has_the_same_policy_id_each_time() -> None:
+    class Office:
+        async def check(self, call: ToolCall, *, context: Any, user_id: str | None = None) -> PermissionDecision:
+            return PermissionDecision.allow_()
+
+    ids = {Agent([], permissions=Office()).audit.events()[0].policy_id for _ in range(3)}
+    assert len(ids) == 1
