@@ -148,10 +148,7 @@ def _posix_place(text: str, where: Where) -> Place:
     spellings = spellings_of(text)
     if isinstance(spellings, str):
         return Place(spellings)
-    # A backslash is a character of a name, a slash for some tools, and a sign without meaning for others.
-    slashed = [Spelling(item.text.replace("\\", "/"), item.counts) for item in spellings if "\\" in item.text]
-    without = [Spelling(item.text.replace("\\", ""), Counts.WIDE) for item in spellings if "\\" in item.text]
-    return _resolved([*spellings, *slashed, *without], where, exact=not changes_shape(text))
+    return _resolved(spellings, where, exact=not changes_shape(text))
 
 
 def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True) -> Place:

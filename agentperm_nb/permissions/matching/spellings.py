@@ -61,7 +61,20 @@ _URL = re.compile(
 _WILDCARD = re.compile(r"[*?]")
 _HERE = {"", "localhost"}
 _FALSE_DOTS = re.compile("[\u2024\u2025\uff0e\ufe52\uff61]")
-_DECODED_AT_MOST = 5
+_MOST = 40
+_ENCODED_PART = "a path with an encoded dot, slash or control character"
+_NOT_EXPANDED = "a path with a variable or a command that nobody has expanded"
+_IS_URL = "a URL, not a path"
+_MEANINGS = {_ENCODED_PART, _NOT_EXPANDED, _IS_URL}
+"""Why a text cannot be read that stands for another one."""
+_SEPARATORS = str.maketrans(
+    {
+        **dict.fromkeys("\u2044\u2215\u2571\u27cb\u29f8\u1735\u2cc6\u31d3", "/"),
+        **dict.fromkeys("\u2216\u27cd\u29f5\u29f9\u2572", "\\"),
+        **dict.fromkeys("\u3002\ua4f8\ua60e\u06f0", "."),
+    }
+)
+"""Slashes, backslashes and dots that no compatibility form makes plain."""
 
 
 def problem_of(text: str) -> str:
@@ -83,14 +96,17 @@ def _too_long(text: str) -> bool:
 
 def _problem_of_meaning(text: str) -> str:
     if _TRICK.search(text):
-        return "a path with an encoded dot, slash or control character"
+        return _ENCODED_PART
     if _VARIABLE.search(text):
-        return "a path with a variable or a command that nobody has expanded"
+        return _NOT_EXPANDED
     bare = _bare(text)
     if bare.startswith("~") and bare[1:2] not in ("", "/", "\\"):
         return "a path in the home folder of another user"
     file = _FILE.match(bare)
-    return "a URL, not a path" if _URL.match(bare, file.end() if file is not None else 0) else ""
+    host = re.match(r"[/\\]{2}([^/\\]*)", bare[file.end() :]) if file is not None else None
+    if host is not None and host[1].lower() not in _HERE and not re.fullmatch(r"[A-Za-z][:|]", host[1]):
+        return "a file of another machine"
+    return _IS_URL if _URL.match(bare, file.end() if file is not None else 0) else ""
 
 
 def _compatible(text: str) -> str:
@@ -109,38 +125,66 @@ def _shape(text: str) -> list[str]:
     return [text[:1] if text[:1] == "~" else "", *(part if part in ("", ".", "..") else "…" for part in parts)]
 
 
-def spellings_of(text: str) -> list[Spelling] | str:
-    """Return how a text may be meant, or why nobody can say; the first spelling is the text itself."""
-    problem = problem_of(text)
-    if problem:
-        return problem
-    found: dict[str, Counts] = {}
+def spellings_of(text: str, *, windows: bool = False) -> list[Spelling] | str:
+    """Return how a text may be meant, or why nobody can say; the first spelling is the text itself.
+
+    Args:
+        text: The text.
+        windows: Whether a backslash is a slash in any case.
+    """
     if _WILDCARD.search(text.partition("?")[0] if _FILE.match(_bare(text)) else text):
         return "a path with a wildcard, which may stand for any name"
-    for spelling in _spellings(text):
-        if isinstance(spelling, str):
-            return spelling
-        found.setdefault(*spelling)
-    return [Spelling(*item) for item in found.items()]
+    found: dict[str, Counts] = {}
+    waiting = [Spelling(text, Counts.ALL)]
+    while waiting:
+        each, counts = waiting.pop(0)
+        if found.get(each) in (Counts.ALL, counts):
+            continue
+        if len(found) >= _MOST:
+            return "a path that may be meant in too many ways"
+        problem = problem_of(each)
+        if problem and (counts is Counts.ALL or problem in _MEANINGS):
+            return problem
+        if not problem:
+            found[each] = counts
+            waiting += [one if counts is Counts.ALL else one._replace(counts=counts) for one in _meant(each, windows)]
+    return list(_with_names(found))
 
 
-def _spellings(text: str) -> Iterator[Spelling | str]:
+def _with_names(found: dict[str, Counts]) -> Iterator[Spelling]:
+    """Yield the spellings with those that are for comparing only, or for what is called like a URL or ``~``."""
+    for text, counts in found.items():
+        if _FILE.match(text):
+            yield Spelling(f"./{text}", Counts.IF_THERE)
+            continue
+        yield Spelling(text, counts)
+        if text.startswith("~"):
+            yield Spelling(f"./{text}", Counts.IF_THERE)
+        if not text.isascii():
+            looks = folded(text)
+            yield Spelling(looks, Counts.WIDE)
+            yield Spelling(skeleton(looks), Counts.WIDE)
+
+
+def _meant(text: str, windows: bool) -> Iterator[Spelling]:
+    """Yield what a text may be taken for in one step."""
+    if _FILE.match(text):
+        yield from (Spelling(path, Counts.ALL) for path in _of_url(text))
+        return
     bare = _bare(text)
-    if _FILE.match(bare):
-        yield from _of_url(bare)
-        yield Spelling(f"./{text}", Counts.IF_THERE)
-    else:
-        yield Spelling(text, Counts.ALL)
-        yield from _decoded(text)
-        if bare != text:
-            yield Spelling(bare, Counts.ALL)
-    if bare.startswith("~"):
-        yield Spelling(f"./{text}", Counts.IF_THERE)
+    if bare != text:
+        yield Spelling(bare, Counts.ALL)
+    plain = _decoded(text)
+    if plain != text:
+        yield Spelling(plain, Counts.ALL)
+    if "\\" in text and not windows:  # a character of a name, a slash for some, and a sign without meaning for others
+        yield Spelling(text.replace("\\", "/"), Counts.ALL)
+        yield Spelling(text.replace("\\", ""), Counts.WIDE)
     if not text.isascii():
-        looks = folded(bare)
-        for other in (unicodedata.normalize("NFC", bare), _compatible(bare), looks, skeleton(looks)):
-            if other.strip() and not _CONTROL.search(other):
-                yield Spelling(other, Counts.WIDE)
+        seen = "".join(char for char in text if unicodedata.category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f")
+        for form in (unicodedata.normalize("NFC", text), _compatible(text), _compatible(seen)):
+            yield Spelling(form, Counts.WIDE)
+        yield Spelling(_compatible(seen).translate(_SEPARATORS), Counts.WIDE)
 
 
 def _bare(text: str) -> str:
@@ -151,41 +195,27 @@ def _bare(text: str) -> str:
     return bare
 
 
-def _decoded(text: str) -> Iterator[Spelling | str]:
-    """Decode what may be encoded once or several times."""
+def _decoded(text: str) -> str:
+    if _ENCODED.search(text) is None:
+        return text
     from urllib.parse import unquote
 
-    for _ in range(_DECODED_AT_MOST):
-        if _ENCODED.search(text) is None:
-            return
-        try:
-            plain = unquote(text, errors="strict")
-        except UnicodeDecodeError:
-            return  # a name with a percent sign in it
-        problem = problem_of(plain)
-        if problem:
-            yield f"{problem} (decoded)"
-            return
-        yield Spelling(plain, Counts.ALL)
-        text = plain
-    yield "a path that is encoded many times"
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text  # a name with a percent sign in it
 
 
-def _of_url(text: str) -> Iterator[Spelling | str]:
+def _of_url(text: str) -> Iterator[str]:
+    """Yield the paths that a ``file:`` URL may be taken for, not decoded."""
     rest = text[len("file:") :].replace("\\", "/")
     if rest.startswith("//"):
         host, slash, below = rest[2:].partition("/")
         if re.fullmatch(r"[A-Za-z][:|]", host):  # file://C:/x
             below, slash = f"{host[0]}:/{below}", ""
-        elif host.lower() not in _HERE:
-            yield "a file of another machine"
-            return
         rest = slash + below
     drive = re.match(r"/*([A-Za-z])[:|](?=/|\Z)", rest)
     if drive is not None:
         rest = f"{drive[1]}:/{rest[drive.end() :]}"
     for path in dict.fromkeys((re.split("[?#]", rest, maxsplit=1)[0], rest)):
-        if not path.strip("/ "):
-            path = "/"
-        yield Spelling(path, Counts.ALL)
-        yield from _decoded(path)
+        yield path if path.strip("/ ") else "/"

@@ -77,7 +77,7 @@ def read_windows(text: str, folder: str, home: str) -> WindowsReading:
             text = f"//{text[unc.end() :]}"
         elif not re.match(r"[A-Za-z]:[\\/]", text):
             return WindowsReading("a device, not a file", False, [], [])
-    spellings = spellings_of(text)
+    spellings = spellings_of(text, windows=True)
     if isinstance(spellings, str):
         return WindowsReading(spellings, False, [], [])
     narrow: list[tuple[str, ...]] = []

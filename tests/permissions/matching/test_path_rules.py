@@ -128,7 +128,8 @@ def test_r15_a_path_in_a_list_counts_and_so_does_what_is_no_text() -> None:
     for rules in ([outside, AllowByDefault()], [DenyByArguments("write_files", targets="!project/**"), inside]):
         for targets in [
             ["project/a", "/etc/passwd"], ["/etc/passwd", "project/a"], ["project/a", "project/../x"],
-            ["project/out/x"], ["project/a", 5], ["project/a", None], ["project/a", ["project/b"]], "/etc/passwd", 5, None,
+            ["project/out/x"], ["project/a", 5], ["project/a", None], ["project/a", ["project/b"]], "/etc/passwd",
+            5, None,
         ]:  # fmt: skip
             assert verdict(rules, "write_files", targets=targets) in ("denied", "input_error"), targets
             reading = Agent([write_files], permissions=rules).use_tools([tool_call("write_files", targets=targets)])
