@@ -75,7 +75,10 @@ from agentperm_nb.tools import Tool, tool
 if TYPE_CHECKING:
     from agentperm_nb.approvals.prompt import TextApprover
     from agentperm_nb.notebook.human import NotebookHuman
+    from agentperm_nb.permissions import arg
+    from agentperm_nb.permissions.arguments import AllowByArguments, AskByArguments, DenyByArguments
     from agentperm_nb.permissions.explain import Explanation
+    from agentperm_nb.permissions.notation import rule, rules
     from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.history import (
         ErrorEntry,
@@ -103,6 +106,7 @@ __all__ = [
     "AgentPermError",
     "AgentTool",
     "AllowAll",
+    "AllowByArguments",
     "AllowByDefault",
     "AllowByName",
     "AllowByReadOnly",
@@ -113,6 +117,7 @@ __all__ = [
     "ApprovalRequest",
     "Approver",
     "Ask",
+    "AskByArguments",
     "AsyncPermissionHandler",
     "Budget",
     "BudgetExceeded",
@@ -124,6 +129,7 @@ __all__ = [
     "DecidePermission",
     "DeliveryError",
     "Denied",
+    "DenyByArguments",
     "DenyByName",
     "DenyPermission",
     "EditError",
@@ -197,6 +203,7 @@ __all__ = [
     "TurnTask",
     "Verdict",
     "adefault_loop",
+    "arg",
     "default_loop",
     "format_call",
     "get_run_context",
@@ -204,6 +211,8 @@ __all__ = [
     "mcp_tools",
     "parse_answer",
     "resolve_permissions",
+    "rule",
+    "rules",
     "thaw",
     "tool",
     "wait_for_signal",
@@ -243,10 +252,16 @@ def __dir__() -> list[str]:
 
 # Loaded by those who use them: a scheduled run never pays for a front end, nor an import for what a history holds.
 _LATER = {
+    "AllowByArguments": "agentperm_nb.permissions.arguments",
+    "AskByArguments": "agentperm_nb.permissions.arguments",
     "Budget": "agentperm_nb.running.budget",
+    "DenyByArguments": "agentperm_nb.permissions.arguments",
     "Explanation": "agentperm_nb.permissions.explain",
     "NotebookHuman": "agentperm_nb.notebook.human",
     "TextApprover": "agentperm_nb.approvals.prompt",
+    "arg": "agentperm_nb.permissions.arg",
+    "rule": "agentperm_nb.permissions.notation",
+    "rules": "agentperm_nb.permissions.notation",
     **dict.fromkeys(
         (
             "ErrorEntry",
@@ -272,7 +287,8 @@ def __getattr__(name: str) -> Any:
     module = _LATER.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(module), name)
+    loaded = import_module(module)
+    value = globals()[name] = loaded if module.endswith(f".{name}") else getattr(loaded, name)
     return value
 
 
