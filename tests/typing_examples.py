@@ -38,6 +38,7 @@ from agentperm_nb import (
     PermissionRule,
     Scope,
     State,
+    StoppedByBudget,
     StoppedByPermission,
     Tool,
     ToolCall,
@@ -188,6 +189,10 @@ def handler(request: ApprovalRequest) -> ApprovalDecision | bool:
     assert_type(request.call, ToolCall)
     if request.call.name == "write_file":
         return ApprovalDecision("edit", edited_args={**thaw(request.call.args), "path": "copy.txt"})
+    if request.call.name == "read_file":
+        return ApprovalDecision("allow", approver="ann")
+    if request.call.name == "look":
+        return ApprovalDecision("remember_allow", scope=Scope("arguments", arguments=["path"]))
     return ApprovalDecision("remember_allow", scope=Scope("tool", lasts="session"))
 
 
@@ -225,7 +230,7 @@ turn = agent.use_tools([ToolCall("read_file", {"path": "a.txt"}, id="call_1")])
 assert_type(turn, Turn)
 assert_type(turn.calls, tuple[ToolCall, ...])
 assert_type(turn.results, tuple[CallResult, ...])
-assert_type(turn.stopped, StoppedByPermission | None)
+assert_type(turn.stopped, StoppedByPermission | StoppedByBudget | None)
 assert_type(turn.to_messages(with_reply=True), list[dict[str, Any]])
 assert_type(turn.frame(), pd.DataFrame)
 for result in turn.results:

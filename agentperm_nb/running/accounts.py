@@ -186,7 +186,9 @@ class Accounts:
     def __init__(
         self, caps: Mapping[str, float | None], soft_warning_at: float | None, clock: Callable[[], float]
     ) -> None:
-        self.caps, self.soft_warning_at, self.now = caps, soft_warning_at, clock
+        self.caps: Mapping[str, float | None] = caps
+        self.soft_warning_at: float | None = soft_warning_at
+        self.now: Callable[[], float] = clock
         self._runs: OrderedDict[str, RunAccount] = OrderedDict()
         self._users: OrderedDict[str | None, UserAccount] = OrderedDict()
         self._full: dict[str | None, UserAccount] = {}

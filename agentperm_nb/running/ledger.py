@@ -26,6 +26,7 @@ from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
+from agentperm_nb.running.metering import Meter, stop_over_budget
 from agentperm_nb.running.nesting import Level
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
@@ -36,7 +37,6 @@ from agentperm_nb.tools import Tool
 if TYPE_CHECKING:
     from agentperm_nb.running.accounts import Refusal
     from agentperm_nb.running.history import StoppedByBudget, StoppedByPermission
-    from agentperm_nb.running.metering import Meter
 
 __all__ = ["INTERRUPTED", "STOPPED", "Ledger"]
 
@@ -210,6 +210,15 @@ class Ledger:
         """Refuse a call that is beyond a budget; the turn goes on with the others."""
         item.decided_by, item.decided_kind = f"budget: {refusal.cap}", "budget"
         self.deny(item, Denied(refusal.reason))
+
+    def stop_over_budget(self) -> None:
+        """Stop the run when something was beyond a budget, or the time is over: no model is asked any more."""
+        if self.meter is None or not self.items or self.stopped is not None:
+            return
+        over = self.meter.over_time()
+        cap = self.meter.refused or (over.cap if over is not None else None)
+        if cap is not None:
+            self.stopped = stop_over_budget(self.state, cap)
 
     def refuse_input(self, item: CallItem, problem: str) -> None:
         """Answer a call that cannot run because of its arguments."""

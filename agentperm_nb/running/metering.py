@@ -31,7 +31,8 @@ class Meter:
     """
 
     def __init__(self, places: tuple[tuple[Accounts, str, str | None], ...], above: Meter | None) -> None:
-        self.places, self.above = places, above
+        self.places: tuple[tuple[Accounts, str, str | None], ...] = places
+        self.above: Meter | None = above
         self.refused: str | None = None
         """The cap because of which something of this work has been refused."""
         self._runs: list[tuple[Accounts, RunAccount]] = []

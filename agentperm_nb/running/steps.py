@@ -37,7 +37,6 @@ from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import INTERRUPTED, Ledger
-from agentperm_nb.running.metering import stop_over_budget
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.outcomes import CallResult, ToolOutcomeKind
 from agentperm_nb.running.recalling import answer_of, recall, whom_to_ask
@@ -68,7 +67,7 @@ class TurnSteps(Ledger):
             yield from self._let_ask()
             yield from ask_people(self)
             yield from self._run_calls()
-            self._stop_over_budget()
+            self.stop_over_budget()
             self.recorder.write()
         except BaseException as error:
             self._abandon(error)
@@ -164,15 +163,6 @@ class TurnSteps(Ledger):
             return (yield from self.performed(generator, check))
         finally:
             self.meter.end_asking()
-
-    def _stop_over_budget(self) -> None:
-        """Stop the run when something was beyond a budget, or the time is over: no model is asked any more."""
-        if self.meter is None or not self.items or self.stopped is not None:
-            return
-        over = self.meter.over_time()
-        cap = self.meter.refused or (over.cap if over is not None else None)
-        if cap is not None:
-            self.stopped = stop_over_budget(self.state, cap)
 
     def _apply(self, item: CallItem, decision: Decision) -> None:
         """Act on what the rules came to."""
