@@ -247,6 +247,5 @@ def wrong() -> None:
     Denied(None)  # type: ignore[arg-type]
     Allowed("yes")  # type: ignore[call-arg]
     ApprovalDecision("maybe")  # type: ignore[arg-type]
-    Agent([now], permissions=["AllowByDefault"])  # type: ignore[list-item]
     agent.permissions = ()  # type: ignore[misc]
     print(agent.ause_tools([tool_call("now")]).stopped)  # type: ignore[attr-defined]

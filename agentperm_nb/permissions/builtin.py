@@ -97,7 +97,17 @@ class _ByName:
         # Exactly, too: folding makes two letters of some, and "?" stands for one.
         if self._match(name) is not None:
             return True
-        return self._match_folded is not None and self._match_folded(_fold(name)) is not None
+        if self._match_folded is None:
+            return False
+        return self._match_folded(_fold(name)) is not None or self._looks_alike(name)
+
+    def _looks_alike(self, name: str) -> bool:
+        """Return whether letters that look like others make the name match, or the patterns."""
+        if name.isascii() and all(pattern.isascii() for pattern in self._patterns):
+            return False
+        from agentperm_nb.permissions.matching.lookalikes import skeleton
+
+        return _matcher(map(skeleton, self._patterns))(skeleton(name)) is not None
 
     def _repr(self, *more: str) -> str:
         return f"{type(self).__name__}({', '.join([repr(list(self.patterns)), *more])})"
@@ -142,7 +152,8 @@ def _checked_patterns(owner: str, patterns: object) -> tuple[str, ...]:
 
 
 class DenyByName(_ByName, DenyPermission):
-    """Deny tools by name. Denies read wide: case, Unicode compatibility forms and unseen characters do not matter.
+    """Deny tools by name. Denies read wide: neither case nor Unicode compatibility forms nor unseen characters matter,
+    and letters of other alphabets are those that they look like.
 
     The wildcards are those of `fnmatch`: ``*`` any characters, ``?`` one, ``[ab]`` one of these, ``[!ab]`` one other.
     The whole name has to match. There are no braces, no ``|`` and no leading ``!``; give several patterns.

@@ -66,7 +66,11 @@ class TestNames:
             ("ΣΟΦΟΣ", "σοφος", False, True),
             ("K", "\u212a", False, True),  # the Kelvin sign
             ("İ", "i̇", False, True),
-            ("delete", "dеlete", False, False),  # a Cyrillic letter is another letter
+            ("delete", "dеlete", False, True),  # with a Cyrillic letter
+            ("dеlete", "delete", False, True),
+            ("delete_*", "ｄеlete\u200b_аll", False, True),
+            ("delete", "dëlete", False, False),  # a letter with marks is another letter
+            ("file1", "filel", False, False),
         ],
         ids=ascii,
     )

@@ -57,7 +57,7 @@ class Text(Matcher):
     kind: ClassVar[str] = "text"
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+        self.pattern: str = pattern
         self._glob = _glob_of(pattern)
 
     def __str__(self) -> str:
