@@ -11,9 +11,13 @@
     └── ToolError                   raised by a tool: its message is the result that the model gets
         ├── ToolInputError          the arguments do not fit the tool
         └── ToolTimeoutError        the call took longer than its tool may
+    ValueError
+    ├── LintError                   lint found what is very likely a mistake, and was told to be strict
+    └── PolicyFileError             a policy file cannot be read, or says what it may not
     UserWarning
     ├── PermissionWarning           a call was denied because of a gap or a fault in the set-up
-    └── BudgetWarning               much of a budget is spent
+    ├── BudgetWarning               much of a budget is spent
+    └── LintWarning                 a rule of a new agent is very likely a mistake
 
 Misuse is a ``TypeError`` or a ``ValueError`` with a message in three parts, made by `fix_message`.
 """
@@ -23,15 +27,19 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from typing import Any
 
 __all__ = [
     "AgentPermError",
     "BudgetExceeded",
     "BudgetWarning",
     "DeliveryError",
+    "LintError",
+    "LintWarning",
     "NoHumanError",
     "NotFinishedError",
     "PermissionWarning",
+    "PolicyFileError",
     "ToolError",
     "ToolInputError",
     "ToolTimeoutError",
@@ -87,6 +95,25 @@ class DeliveryError(AgentPermError):
     """The kernel has neither of the two layouts through which a click can reach a running cell."""
 
 
+class PolicyFileError(ValueError):
+    """A policy file cannot be read, or says what it may not.
+
+    Args:
+        message: What is wrong, and where in the file.
+        path: The file.
+    """
+
+    path: os.PathLike[str]
+    """The file."""
+
+    def __init__(self, message: str, path: os.PathLike[str]) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[PolicyFileError], tuple[str, os.PathLike[str]]]:
+        return type(self), (str(self), self.path)
+
+
 class ToolError(Exception):
     """A tool failed in a way that the model should know: the message is the call's result.
 
@@ -126,11 +153,37 @@ class ToolTimeoutError(ToolError):
 
 
 class PermissionWarning(UserWarning):
-    """A call was denied although nobody meant to deny it: a gap in the list, or a faulty answer."""
+    """A call was denied although nobody meant to deny it: a gap in the list, or a faulty answer.
+
+    Or rules do not hold that were meant to: a policy file could not be read.
+    """
 
 
 class BudgetWarning(UserWarning):
     """So much of a budget is spent that it may be used up soon."""
+
+
+class LintWarning(UserWarning):
+    """A rule of an agent that is being made is very likely a mistake; the message says what would mend it."""
+
+
+class LintError(ValueError):
+    """What lint found, when it was told to be strict.
+
+    Args:
+        message: The findings in words.
+        findings: The same as a `Findings` table.
+    """
+
+    findings: Any
+    """What was found: a `Findings` table."""
+
+    def __init__(self, message: str, findings: Any = ()) -> None:
+        super().__init__(message, findings)
+        self.findings = findings
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
