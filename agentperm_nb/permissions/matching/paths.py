@@ -180,11 +180,11 @@ class PathPattern(Matcher):
         for fold in self._folds(place):
             if _fits(place.folded(fold), starts.folded(fold), self._rest(form, fold)):
                 return True
-        if place.short:
-            for start in starts.folded(folded):
-                whole = form._replace(rest=(*start, *form.rest))
-                if _fits(place.folded(folded), ((),), self._rest(whole, folded, loose=True)):
-                    return True
+            if place.short and any(
+                _fits(place.folded(fold), ((),), self._rest(form._replace(rest=(*start, *form.rest)), fold, loose=True))
+                for start in starts.folded(fold)
+            ):
+                return True
         return False
 
     def _folds(self, place: Place) -> Sequence[Fold]:

@@ -168,7 +168,7 @@ def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True
             else:
                 anchor = ""
         found = narrow if counts is Counts.ALL else wide
-        if counts is Counts.IF_THERE and names and is_there(f"{anchor}/{names[0]}"):
+        if counts is Counts.IF_THERE and (len(names) < 2 or is_there(f"{anchor}/{names[0]}")):
             found = narrow
         try:
             start = base if anchor is where.folder else names_of(anchor)

@@ -32,7 +32,7 @@ class Counts(Enum):
     ALL = "all"
     """An allow has to hold for it, too."""
     IF_THERE = "if there"
-    """An allow has to, if the first folder or file of it is there."""
+    """An allow has to, if somebody could open it: the first folder of it is there, or it is no more than a name."""
     WIDE = "wide"
     """A deny or an ask only."""
 
@@ -59,6 +59,7 @@ _URL = re.compile(
     r"[a-z][a-z0-9+.\-]+:(?:[/\\]|:(?!\$))|(?:data|javascript|mailto|urn):|.*[a-z][a-z0-9+.\-]+://", re.IGNORECASE
 )
 _WILDCARD = re.compile(r"[*?]")
+_PREFIX = re.compile(r"\A(?:[\\/]{2}[?.]|[\\/]\?\?)[\\/]")  # Windows: the path behind it is taken as it stands
 _HERE = {"", "localhost"}
 _FALSE_DOTS = re.compile("[\u2024\u2025\uff0e\ufe52\uff61]")
 _MOST = 40
@@ -132,7 +133,9 @@ def spellings_of(text: str, *, windows: bool = False) -> list[Spelling] | str:
         text: The text.
         windows: Whether a backslash is a slash in any case.
     """
-    if _WILDCARD.search(text.partition("?")[0] if _FILE.match(_bare(text)) else text):
+    bare = _bare(text)
+    bare = bare.partition("?")[0] if _FILE.match(bare) else _PREFIX.sub("", bare) if windows else bare
+    if _WILDCARD.search(bare):
         return "a path with a wildcard, which may stand for any name"
     found: dict[str, Counts] = {}
     waiting = [Spelling(text, Counts.ALL)]

@@ -68,22 +68,18 @@ def read_windows(text: str, folder: str, home: str) -> WindowsReading:
         folder: The base folder, absolute.
         home: What ``~`` stands for, absolute.
     """
-    exact = True
-    prefix = _DEVICE_PREFIX.match(text)
-    if prefix is not None:
-        text, exact = text[prefix.end() :], False
-        unc = _UNC.match(text)
-        if unc is not None:
-            text = f"//{text[unc.end() :]}"
-        elif not re.match(r"[A-Za-z]:[\\/]", text):
-            return WindowsReading("a device, not a file", False, [], [])
     spellings = spellings_of(text, windows=True)
     if isinstance(spellings, str):
         return WindowsReading(spellings, False, [], [])
+    exact = True
     narrow: list[tuple[str, ...]] = []
     wide: list[tuple[str, ...]] = []
     for spelling, counts in spellings:
-        places, sure = _places(spelling, folder, home)
+        plain = _without_prefix(spelling)
+        if plain is None:
+            return WindowsReading("a device, not a file", False, [], [])
+        places, sure = _places(plain, folder, home)
+        sure = sure and plain == spelling
         for start, names in places:
             cleaned, clean = _cleaned(names)
             if any(_DEVICE.match(name) for name in names):
@@ -97,6 +93,18 @@ def read_windows(text: str, folder: str, home: str) -> WindowsReading:
             wide.extend(_elsewhere(read))
             exact = exact and not (counts is Counts.ALL and _elsewhere(read))
     return WindowsReading("", exact, narrow, wide)
+
+
+def _without_prefix(text: str) -> str | None:
+    """Return the text without what stands in front of a drive or a machine; None for a device."""
+    prefix = _DEVICE_PREFIX.match(text)
+    if prefix is None:
+        return text
+    text = text[prefix.end() :]
+    unc = _UNC.match(text)
+    if unc is not None:
+        return f"//{text[unc.end() :]}"
+    return text if re.match(r"[A-Za-z]:[\\/]", text) else None
 
 
 def _places(text: str, folder: str, home: str) -> tuple[list[tuple[tuple[str, ...], list[str]]], bool]:

@@ -441,8 +441,9 @@ PATTERNS: list[tuple[str, str, bool, bool]] = [
     ("$HOME/.ssh/**", "~/.ssh/id_rsa", YES, YES),
     ("${HOME}/.ssh/**", "{home}/.ssh/id_rsa", YES, YES),
     ("{home}/.ssh/**", "~/.ssh/id_rsa", YES, YES),
-    ("~", "~", YES, YES),
-    ("~/**", "~", YES, YES),
+    ("~", "~", YES, NO),
+    ("~/**", "~", YES, NO),
+    ("~/**", "~/.ssh", YES, YES),
     ("~/**", "{home}", YES, YES),
     ("~/work/**", "project/a.txt", YES, YES),
     ("~/work/**", "~/work/project/a.txt", YES, YES),
@@ -500,6 +501,7 @@ def test_a_folder_that_is_called_like_a_home_or_a_url_counts_for_an_allow_once_i
     (folders.base / "file:project").mkdir()
     assert not folders.allowed("~/**", "~/notes.txt")
     assert not folders.allowed("project/**", "file:project/a.txt")
+    assert not folders.allowed("project/**", "file:project")  # a name that a file can be given
     assert folders.denied("/etc/**", "~/passwd")
 
 
