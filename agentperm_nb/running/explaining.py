@@ -1,4 +1,4 @@
-"""Explaining a call of an agent: who would decide, and why."""
+"""Explaining a call of an agent: who would decide, and why; what stands in its way, and what would let it pass."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
+from agentperm_nb.json_values import same_json
 from agentperm_nb.permissions.deciding import Decision, PermissionList, adecide, decide
 from agentperm_nb.permissions.explain import Explanation, explanation_of
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.narrow_rules import known_by
+from agentperm_nb.permissions.silence import ReadArgument
 from agentperm_nb.permissions.verdicts import Ask
+from agentperm_nb.permissions.why_not import WhyNot, changes_for
 from agentperm_nb.running.driving import run_on_new_loop
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.items import CallItem
+from agentperm_nb.running.nesting import Level
 from agentperm_nb.running.recording import hidden_values, without
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
 
-__all__ = ["call_of", "explain_call"]
+__all__ = ["call_of", "explain_call", "why_not_call"]
 
 
 def explain_call(engine: Engine, permissions: PermissionList, state: State, call: ToolCall) -> Explanation:
@@ -36,9 +41,57 @@ def explain_call(engine: Engine, permissions: PermissionList, state: State, call
         problem = "; ".join(f"{field}: {text}" if field else text for field, text in found.check_args(call.args))
     secret = found.secret if found is not None else frozenset[str]()
     hidden = hidden_values(call.args, secret)
-    made = explanation_of(permissions, call, decision, problem=problem, redactor=engine.redactor, secret=secret)
+    made = explanation_of(
+        permissions, call, decision, tool=found, problem=problem, redactor=engine.redactor, secret=secret
+    )
     rows = tuple((*row[:3], without(row[3], hidden)) for row in made.rows)
-    return replace(made, reason=without(made.reason, hidden), rows=rows)
+    readings = tuple(ReadArgument(*without(list(row), hidden)) for row in made.readings)
+    return replace(made, reason=without(made.reason, hidden), rows=rows, readings=readings)
+
+
+def why_not_call(
+    engine: Engine, permissions: PermissionList, state: State, call: ToolCall, above: tuple[Level, ...], *, given: bool
+) -> WhyNot:
+    """Return what stands in the way of a call, and the smallest change of the agent's rules that would let it pass.
+
+    Args:
+        engine: What the turns of the agent share.
+        permissions: The list that decides.
+        state: The State of the run.
+        call: The call.
+        above: The runs above.
+        given: Whether the agent was given a list.
+    """
+    said = explain_call(engine, permissions, state, call)
+    made = WhyNot(said.call, said.verdict, None if said.verdict == "allowed" else said.decided_by, said.reason)
+    if said.verdict == "allowed":
+        by = f" by {said.decided_by}" if said.decided_by else ""
+        return replace(made, note=f"It passes: nothing is in its way, it is allowed{by}.")
+    if said.verdict == "input_error":
+        return replace(made, note="It is no valid call, so no rule can let it pass.")
+    if above and not given:
+        return replace(made, note="This agent was given no list of its own: the list of the run above decides.")
+    tool = engine.tools[call.name]
+    lists = [level.permissions for level in above]
+    masked = engine.redactor.value(call.args, secret=tool.secret)
+    found = changes_for(
+        engine.own.items,
+        call,
+        tool,
+        engine.tools.values(),
+        lambda items: _decide_here(PermissionList(items, above=lists), state, call, tool),
+        known=known_by(
+            call, tool, [name for name, value in call.args.items() if not same_json(masked.get(name), value)]
+        ),
+        above={id(item) for one in lists for item, _ in one.order},
+    )
+    hidden = hidden_values(call.args, tool.secret)
+    changes = tuple(
+        replace(change, text=without(change.text, hidden), rules=tuple(without(list(change.rules), hidden)))
+        for change in found.changes
+    )
+    listed = None if found.items is None else PermissionList(found.items).given
+    return replace(made, changes=changes, note=without(found.note, hidden), permissions=listed)
 
 
 def call_of(tool: Any, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> ToolCall:

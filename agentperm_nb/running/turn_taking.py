@@ -34,6 +34,7 @@ from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
 
 if TYPE_CHECKING:
     from agentperm_nb.permissions.explain import Explanation
+    from agentperm_nb.permissions.why_not import WhyNot
 
 __all__ = ["TurnTaking", "check_context", "check_texts"]
 
@@ -167,6 +168,27 @@ class TurnTaking(Signalling):
 
         with running_in(self._context(None, None, None)):  # what is decided may depend on the user
             return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
+
+    def why_not(self, tool: Any, /, args: Mapping[str, Any] | None = None, **kwargs: Any) -> WhyNot:
+        """Say what stands in the way of a call that one expected to pass, and the smallest change that would let it.
+
+        Nobody is asked and nothing runs; each change is tried out on the call.
+
+        Args:
+            tool: Name of a tool, or a `ToolCall`, or a dict with ``name`` and ``args``.
+            args: The arguments.
+            **kwargs: The arguments, by name.
+
+        Raises:
+            TypeError: It is none of these, or the arguments were given twice.
+            Exception: Whatever a permission raised.
+        """
+        from agentperm_nb.running.explaining import call_of, why_not_call
+
+        above = levels_above.get()
+        with running_in(self._context(None, None, None)):
+            call = call_of(tool, args, kwargs)
+            return why_not_call(self._engine, self._effective(), self._state, call, above, given=self._given)
 
     # ------------------------------------------------------------------ how
 

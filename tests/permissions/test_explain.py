@@ -22,7 +22,7 @@ def explain(
 ) -> Explanation:
     listed = PermissionList(permissions)
     decision = decide(listed, None, call, TOOL) if decided else None
-    return explanation_of(listed, call, decision, problem=problem, redactor=Redactor(), **more)
+    return explanation_of(listed, call, decision, tool=TOOL, problem=problem, redactor=Redactor(), **more)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_an_explanation_says_what_is_decided_by_whom_and_why(
 def test_every_permission_has_a_row_in_the_order_of_asking_and_one_is_decisive() -> None:
     permissions = [AllowByReadOnly(), AllowByName(["w*"]), DecideByHuman(), DenyByName(["rm"]), AllowByName(["w*"])]
     assert explain(permissions).rows == (
-        ("", "DenyByName(['rm'])", "deny", "no opinion"),
-        ("", "AllowByReadOnly()", "allow", "no opinion"),
+        ("", "DenyByName(['rm'])", "deny", "not asked: write is none of its names"),
+        ("", "AllowByReadOnly()", "allow", "no opinion: the tool does not say that this call only reads"),
         ("→", "AllowByName(['w*']) #1", "allow", "allowed"),
         ("", "DecideByHuman()", "decide", "not asked: decided above"),
         ("", "AllowByName(['w*']) #2", "allow", "not asked: decided above"),

@@ -121,7 +121,7 @@ def test_a_turn_decides_as_explain_says(name: str, path: str, driver: str) -> No
 def test_explain_tells_what_each_of_the_list_says_in_the_order_of_asking() -> None:
     rows = mixed().explain("read", path="shared/a").rows
     assert [(row[1], row[3]) for row in rows] == [
-        ("DenyByName(['drop*'])", "no opinion"),
+        ("DenyByName(['drop*'])", "not asked: read is none of its names"),
         ("policy", "ask_shared: asks a person: others"),
         ("StandardPermissions(DEFAULT)", "not asked: decided above"),
         ("DecideByHuman()", "not asked: decided above"),
