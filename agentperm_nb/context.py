@@ -36,6 +36,8 @@ class RunContext:
     """The agent's base folder: paths in arguments are relative to it."""
     links: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What rules on paths have found out about links in this turn; emptied before a call starts."""
+    users_above: tuple[str | None, ...] = ()
+    """On whose behalf the runs above work, from the outermost."""
 
 
 _current: ContextVar[RunContext | None] = ContextVar("agentperm_nb_run", default=None)

@@ -1,0 +1,289 @@
+"""Protected paths: what an agent is not to write without a person's word, whatever its rules say.
+
+1. A call that would write one is asked about after all denies, and before anything else has a say: no allow, mode,
+   policy or remembered answer for more than this very call lets it pass. The denies and protected paths of an agent
+   also bind those that work for it.
+2. A call would write one when its tool may write, as its hints for this call say, and an argument reads as that path.
+   A server's word that its tool only reads does not count.
+3. Every text in the arguments is read, however deep it is nested, names of fields too; in all the ways that a deny
+   reads a path (`matching.places`): as typed and resolved, in any case and spelling. Two names of one file are one. An
+   argument for a path that cannot be read may be any path, and is asked about.
+4. A text of one line that mentions the name of a protected file is read word by word as well, since a command may hold
+   its path. That finds no more than what stands there: a shell has other ways.
+5. The policy files of all layers are protected, those that are not there yet too, with the folder of agentperm_nb's own
+   settings and what is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentperm_nb.calls import ToolCall
+from agentperm_nb.context import get_run_context
+from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.kinds import DecidePermission
+from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
+from agentperm_nb.permissions.matching.paths import PathPattern, is_path_argument
+from agentperm_nb.permissions.matching.places import Fold, Parts, Place, fold_parts, names_of, normal, place_of
+from agentperm_nb.permissions.matching.reading import Where
+from agentperm_nb.permissions.matching.windows import fits_short
+from agentperm_nb.permissions.verdicts import Ask, Verdict
+from agentperm_nb.render import shorten
+from agentperm_nb.tools import Tool
+
+__all__ = ["Guarded", "ProtectedPaths", "guarded", "only_reads"]
+
+_LONGEST, _LONGEST_LINE = 5_000, 2_000  # characters of a text that is read as a path, and word by word
+_WORDS = re.compile(r"[\s\"'`;|&<>(){}\[\]=,]+")
+_ELSEWHERE = re.compile(r"\s*(?:\Z|(?!file:)[a-z][a-z0-9+.\-]+://)", re.IGNORECASE)
+_MAGIC = re.compile(r"[*?\[]")
+_EXAMPLE = 'Agent(tools, protected=["audit.db", "keys/**"])'
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A path that is protected."""
+
+    path: str
+    """The path, absolute; or a pattern."""
+    what: str = "a protected path"
+    """What it is, for the person who is asked."""
+    below: bool = False
+    """Whether all that is in it is protected, too."""
+    pattern: PathPattern | None = None
+    """The pattern, where it is one."""
+
+
+def guarded(protected: object, folder: str) -> tuple[Guarded, ...]:
+    """Return what was given as ``protected=``.
+
+    Args:
+        protected: A list of paths and patterns.
+        folder: What they are relative to.
+
+    Raises:
+        TypeError: It is no list of paths.
+        ValueError: A pattern can match nothing.
+    """
+    if isinstance(protected, str | bytes | os.PathLike) or not isinstance(protected, Iterable):
+        raise TypeError(
+            fix_message(f"protected= takes a list of paths (got: {protected!r})", "put it in a list", _EXAMPLE)
+        )
+    return tuple(_guarded(one, folder) for one in protected)
+
+
+def _guarded(given: object, folder: str) -> Guarded:
+    if isinstance(given, Guarded):
+        return given
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise TypeError(fix_message(f"protected= takes paths (got: {given!r})", "give texts or Paths", _EXAMPLE))
+    if not text.strip():
+        raise ValueError(fix_message("protected= got an empty path", "name a file or a folder", _EXAMPLE))
+    if not isinstance(given, str) or not _MAGIC.search(text):
+        below = text.endswith(("/", os.sep))
+        return Guarded(os.path.join(folder, os.path.expanduser(text)), below=below)
+    # Where it is relative to, it stays: a run below may have another folder.
+    anchored = text.startswith(("/", "~", "**")) or os.path.isabs(text)
+    base = _MAGIC.sub(r"[\g<0>]", folder).rstrip("/")
+    return Guarded(text, pattern=PathPattern(text if anchored else f"{base}/{text}"))
+
+
+def _looks(text: str) -> str:
+    return skeleton(folded(text))
+
+
+_FOLDS: tuple[Fold, ...] = (str.lower, folded, _looks)
+
+
+class _Now:
+    """Where the protected paths are, as things are in this turn."""
+
+    def __init__(self, paths: Iterable[Guarded], where: Where) -> None:
+        self.exact: dict[Fold, dict[Parts, Guarded]] = {fold: {} for fold in _FOLDS}
+        self.below: dict[Fold, list[tuple[Parts, Guarded]]] = {fold: [] for fold in _FOLDS}
+        self.files: dict[tuple[int, int], Guarded] = {}
+        self.lookalikes = False
+        for one in paths:
+            if one.pattern is not None:
+                continue
+            below = one.below or os.path.isdir(one.path)
+            for parts in _places(one.path, where):
+                self.lookalikes = self.lookalikes or has_lookalikes(folded("/".join(parts)))
+                for fold in _FOLDS:
+                    self.exact[fold].setdefault(fold_parts(parts, fold), one)
+                    if below:
+                        self.below[fold].append((fold_parts(parts, fold), one))
+            identity = _identity(one.path)
+            if identity is not None:
+                self.files.setdefault(identity, one)
+
+    def find(self, place: Place) -> Guarded | None:
+        """Return the protected path that a reading is, or None."""
+        for fold in _FOLDS if self.lookalikes or place.has_lookalikes else _FOLDS[:2]:
+            for parts in place.folded(fold):
+                found = self.exact[fold].get(parts)
+                if found is not None:
+                    return found
+                for start, one in self.below[fold]:
+                    if parts[: len(start)] == start:
+                        return one
+        if place.short:
+            for parts in place.folded(folded):
+                for start, one in self.exact[folded].items():
+                    if len(parts) == len(start) and all(map(_perhaps, parts, start)):
+                        return one
+        return None
+
+
+def _perhaps(short: str, name: str) -> bool:
+    return short == name or fits_short(short, name)
+
+
+def _places(path: str, where: Where) -> tuple[Parts, ...]:
+    place = place_of(path, where)
+    if not place.problem:
+        return place.wide
+    # A name that could be meant otherwise in an argument is meant as it stands here.
+    return tuple(dict.fromkeys(normal((), names_of(text)) for text in (path, os.path.realpath(path))))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if status.st_ino else None
+
+
+class ProtectedPaths(DecidePermission):
+    """Asks about calls that would write a protected path.
+
+    Args:
+        paths: The paths.
+    """
+
+    blocking = False
+    reads_files: bool = True
+    name: str | None
+
+    def __init__(self, paths: Iterable[Guarded]) -> None:
+        self.paths: tuple[Guarded, ...] = tuple(dict.fromkeys(paths))
+        """What is protected."""
+        self.name = "protected path"
+        names = {os.path.basename(text) for one in self.paths for text in _spelt(one)}
+        self._names = tuple(sorted(folded(name) for name in names if name))
+
+    def __repr__(self) -> str:
+        return f"ProtectedPaths({[one.path for one in self.paths]!r})"
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Ask about a call that would write one of the paths."""
+        if only_reads(call, tool):
+            return None
+        where = _here()
+        for field, text in _texts(call.args, ""):
+            found = self._read(text, where, declared=is_path_argument(tool, field))
+            if found is not None:
+                return Ask(f"{call.name} may write {found} ({field})")
+        return None
+
+    def _read(self, text: str, where: Where, *, declared: bool) -> str | None:
+        """Return which protected path a text may stand for, in words; None for none."""
+        if len(text) <= _LONGEST:
+            place = place_of(text, where)
+            if not place.problem:
+                found = self._find(text, place, where)
+                if found is not None:
+                    return _shown(found)
+            elif declared and "\n" not in text.strip() and not _ELSEWHERE.match(text):
+                return f"a protected path: its argument cannot be read ({place.problem})"
+        if len(text) > _LONGEST_LINE or "\n" in text or not self._mentions(text):
+            return None
+        for word in dict.fromkeys(filter(None, _WORDS.split(text))):
+            place = place_of(word, where)
+            if place.problem and self._mentions(word):
+                return f"a protected path: a word of its text cannot be read ({place.problem})"
+            found = None if place.problem else self._find(word, place, where)
+            if found is not None:
+                return _shown(found)
+        return None
+
+    def _find(self, text: str, place: Place, where: Where) -> Guarded | None:
+        now = self._now(where)
+        found = now.find(place)
+        if found is not None:
+            return found
+        for one in self.paths:
+            if one.pattern is not None and one.pattern.read(text, where).any:
+                return one
+        if now.files:
+            for path in place.shown[: len(place.narrow)]:
+                identity = _identity(path)
+                if identity in now.files:
+                    return now.files[identity]
+        return None
+
+    def _now(self, where: Where) -> _Now:
+        key = f"{id(self)}\0protected{where.folder}\0{where.home}\0{where.windows}"
+        known = where.links.get(key)
+        if known is None:
+            known = where.links[key] = _Now(self.paths, where)
+        assert isinstance(known, _Now)
+        return known
+
+    def _mentions(self, text: str) -> bool:
+        plain = folded(text)
+        return any(name in plain for name in self._names)
+
+
+def only_reads(call: ToolCall, tool: Tool) -> bool:
+    """Return whether a call changes nothing, on the word of whoever wrote the tool; a server's word does not count.
+
+    Args:
+        call: The call.
+        tool: Its tool.
+    """
+    try:
+        hints = tool.hints_for(call.args)
+    except Exception:  # noqa: BLE001 - the tool's own hints may raise anything: then nobody knows
+        return False
+    return hints.read_only is True and hints.source == "tool" and tool.server is None
+
+
+def _texts(value: Any, field: str) -> Iterator[tuple[str, str]]:
+    """Yield (field, text) for each text in a JSON value, names of fields too."""
+    waiting: list[tuple[str, Any]] = [(field, value)]
+    while waiting:  # no deeper than it has to be: a model nests as it likes
+        field, value = waiting.pop()
+        if isinstance(value, str):
+            yield field, value
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                if field or not str(key).isidentifier():  # the names of arguments are the tool's own
+                    yield field, str(key)
+                waiting.append((f"{field}.{key}" if field else str(key), item))
+        elif isinstance(value, list | tuple):
+            waiting.extend((f"{field}[*]", item) for item in value)
+
+
+def _spelt(one: Guarded) -> tuple[str, ...]:
+    return () if one.pattern is not None else (one.path, os.path.realpath(one.path))
+
+
+def _shown(one: Guarded) -> str:
+    return f"{shorten(one.path, 200)}, {one.what}"
+
+
+def _here() -> Where:
+    context = get_run_context()
+    if context is not None:
+        return Where(context.folder, links=context.links)
+    try:
+        return Where()
+    except OSError:  # the working directory is gone
+        return Where("/")
