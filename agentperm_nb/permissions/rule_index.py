@@ -2,8 +2,8 @@
 
 1. A rule that is left out would have had no opinion; whatever is not certain of that is asked. The order of the list
    stays.
-2. For a text it is known from one piece of it that has to be in every text that a pattern matches, for a number from
-   the number. Any other value is put to every rule.
+2. For a text it is known from one piece of it that has to be in every text that a pattern matches, for an address from
+   its domain, for a number from the bounds. Any other value is put to every rule.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.matching.declared import Declared, declared_by
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes
+from agentperm_nb.permissions.matching.mails import Mail, address_of
 from agentperm_nb.permissions.matching.numbers import Numbers
 from agentperm_nb.permissions.matching.reading import Matcher
 from agentperm_nb.permissions.matching.texts import Text
@@ -33,52 +34,76 @@ Entry = tuple[Permission, str, Verdict | None]
 class _Table:
     """The rules that are known by the value of one argument."""
 
-    def __init__(self, argument: str) -> None:
+    def __init__(self, argument: str, lists: bool) -> None:
         self.argument = argument
+        self.lists = lists  # whether the tool takes lists, whose elements are read one by one
         self.everything: list[int] = []
-        self.texts: list[int] = []
         self.whole: dict[str, list[int]] = {}
         self.pieces: list[tuple[str, int]] = []
-        self.numbers: list[int] = []
-        self.number: dict[float, list[int]] = {}
+        self.domains: dict[str, list[int]] = {}
+        self.ranges: list[tuple[float, float, int]] = []
+        self.of_texts: list[int] = []
+        self.of_mails: list[int] = []
+        self.of_numbers: list[int] = []
 
     def add(self, place: int, matcher: Matcher) -> None:
         self.everything.append(place)
         if isinstance(matcher, Numbers):
-            self.numbers.append(place)
-            assert matcher.low is not None
-            self.number.setdefault(matcher.low, []).append(place)
-            return
-        self.texts.append(place)
-        for text in _texts(matcher):
-            if text.glob.literal:
-                self.whole.setdefault(text.glob.needle, []).append(place)
-            else:
-                self.pieces.append((text.glob.needle, place))
+            low = -math.inf if matcher.low is None else matcher.low
+            self.ranges.append((low, math.inf if matcher.high is None else matcher.high, place))
+            self.of_numbers.append(place)
+        elif isinstance(matcher, Mail):
+            self.domains.setdefault(matcher.domain, []).append(place)
+            self.of_mails.append(place)
+        else:
+            self.of_texts.append(place)
+            for text in _texts(matcher):
+                if text.glob.literal:
+                    self.whole.setdefault(text.glob.needle, []).append(place)
+                else:
+                    self.pieces.append((text.glob.needle, place))
 
-    def places(self, args: Any) -> list[int]:
-        value = args.get(self.argument)
+    def places(self, value: Any) -> list[int]:
+        """Return the rules that may match a value, or be unable to read it."""
         kind = type(value)
         if kind is str:
-            low = value.lower()
-            searched = low if value.isascii() else _searched(value)
-            if searched is None:
-                return self.everything
-            found = [place for piece, place in self.pieces if piece in searched]
-            return [*found, *self.whole.get(low if value.isascii() else folded(value), ()), *self.numbers]
+            return [*self._of_text(value), *self._of_address(value), *self.of_numbers]
         if kind is int or (kind is float and math.isfinite(value)):
-            return [*self.texts, *self.number.get(value, ())]
+            found = [place for low, high, place in self.ranges if low <= value <= high]
+            return [*found, *self.of_texts, *self.of_mails]
+        if self.lists and isinstance(value, list) and value and all(type(item) is str for item in value):
+            return [place for item in value for place in self.places(item)]
         return self.everything
 
+    def _of_text(self, text: str) -> list[int]:
+        if not self.of_texts:
+            return []
+        low = folded(text)
+        searched = low if text.isascii() else _searched(text, low)
+        if searched is None:
+            return self.of_texts
+        found = [place for piece, place in self.pieces if piece in searched]
+        return [*found, *self.whole.get(low, ())]
 
-def _searched(text: str) -> str | None:
+    def _of_address(self, text: str) -> list[int]:
+        if not self.of_mails:
+            return []
+        address = address_of(text)
+        if address is None:
+            return self.of_mails
+        labels = address[1].split(".")
+        domains = (".".join(labels[place:]) for place in range(len(labels)))
+        return [place for domain in domains for place in self.domains.get(domain, ())]
+
+
+def _searched(text: str, low: str) -> str | None:
     """Return a text in which the pieces of patterns are looked for; None where every rule has to look itself."""
     try:
         text.encode()
     except UnicodeEncodeError:
         return None
     # A pattern may match the text as it stands, or folded.
-    return None if has_lookalikes(text) else f"{folded(text)}\0{text.lower()}"
+    return None if has_lookalikes(text) else f"{low}\0{text.lower()}"
 
 
 class RuleIndex:
@@ -106,7 +131,7 @@ class RuleIndex:
         _, always, tables = made
         places = set(always)
         for table in tables:
-            places.update(table.places(call.args))
+            places.update(table.places(call.args.get(table.argument)))
         entries = self._entries
         return [entries[place] for place in sorted(places)]
 
@@ -120,9 +145,9 @@ class RuleIndex:
             if known is None:
                 always.append(place)
             else:
-                argument = known.field.argument
-                table = tables.setdefault(argument, _Table(argument))
-                table.add(place, known.matcher_for(declared.slot(known.field)))
+                slot = declared.slot(known.field)
+                table = tables.setdefault(known.field.argument, _Table(known.field.argument, slot.lists))
+                table.add(place, known.matcher_for(slot))
         return always, list(tables.values())
 
 
@@ -137,8 +162,8 @@ def _is_known(condition: Condition, declared: Declared) -> bool:
         matcher = condition.matcher_for(slot)
     except ValueError:
         return False
-    if isinstance(matcher, Numbers):
-        return matcher.low is not None and matcher.low == matcher.high
+    if isinstance(matcher, Numbers | Mail):
+        return True
     texts = _texts(matcher)
     return bool(texts) and all(text.glob.needle for text in texts)
 

@@ -20,7 +20,7 @@ from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, 
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, WIDE, PatternError, unreadable
 from agentperm_nb.permissions.matching.writing import bare_word, quoted
 
-__all__ = ["Mail"]
+__all__ = ["Mail", "address_of"]
 
 _EXAMPLE = 'rule("ask send_email(recipients=any !@example.com)")'
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -63,20 +63,22 @@ class Mail(Matcher):
             return text
         return f"mail({text if bare_word(text) else quoted(text)})"
 
+    @property
+    def domain(self) -> str:
+        """The domain."""
+        return self._domain
+
     def read(self, value: Any, where: Where) -> Reading:
         """Read one address."""
-        if value is ABSENT:
-            return NEITHER
         if not isinstance(value, str):
-            return unreadable(value, "a mail address")
-        named = _NAMED.fullmatch(value)
-        address = _ADDRESS.fullmatch(value if named is None else named[1])
-        if address is None or _too_long(address[1], address[2]):
+            return NEITHER if value is ABSENT else unreadable(value, "a mail address")
+        address = address_of(value)
+        if address is None:
             return Reading(False, False, "not plainly one mail address")
-        local, domain = address[1], address[2].lower()
+        local, domain = address
         fits = domain.endswith("." + self._domain) if self._below else domain == self._domain
         if not fits or not self._glob.wide(local):
-            return Reading(False, False, readings=(f"{local}@{domain}",)) if named else NEITHER
+            return NEITHER
         return BOTH if self._glob.exact(local) else WIDE
 
     def __getstate__(self) -> dict[str, Any]:
@@ -84,6 +86,19 @@ class Mail(Matcher):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["pattern"])  # type: ignore[misc]
+
+
+def address_of(text: str) -> tuple[str, str] | None:
+    """Return what stands before the ``@`` and the domain in lower case, where a text is plainly one address."""
+    if "<" in text:
+        named = _NAMED.fullmatch(text)
+        if named is None:
+            return None
+        text = named[1]
+    address = _ADDRESS.fullmatch(text)
+    if address is None or _too_long(address[1], address[2]):
+        return None
+    return address[1], address[2].lower()
 
 
 def _too_long(local: str, domain: str) -> bool:
