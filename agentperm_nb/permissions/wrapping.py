@@ -30,7 +30,9 @@ def wrapped(permissions: object) -> tuple[Permission, ...]:
     """
     if issubclass(type(permissions), Permission) or _is_step(permissions):
         permissions = (permissions,)
-    if isinstance(permissions, Mapping) or (isinstance(permissions, str) and _names_mode(permissions)):
+    # Of a dict only the keys would count: one with texts is meant for a configuration.
+    configuration = isinstance(permissions, Mapping) and any(isinstance(key, str) for key in permissions)
+    if configuration or (isinstance(permissions, str) and _names_mode(permissions)):
         raise _no_object(permissions)
     if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
         raise TypeError(

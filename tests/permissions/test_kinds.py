@@ -316,7 +316,12 @@ class TestLists:
             wrapped(given)
         assert three_parts(caught.value)
 
-    @pytest.mark.parametrize("wrap", [list, tuple, iter, lambda items: dict.fromkeys(items).keys()])
+    @pytest.mark.parametrize("given", [{"allow act": False}, {"mode": "bypass"}, {"backend": "allow_all"}], ids=repr)
+    def test_a_dict_of_texts_is_no_list(self, given: Any) -> None:
+        with pytest.raises(TypeError, match="resolve_permissions"):
+            wrapped(given)
+
+    @pytest.mark.parametrize("wrap", [list, tuple, iter, lambda items: dict.fromkeys(items)])
     def test_any_iterable_is_a_list_and_is_kept_as_a_tuple(self, wrap: Any) -> None:
         items = [AllowByReadOnly(), _Plain()]
         assert wrapped(wrap(items)) == tuple(items)
