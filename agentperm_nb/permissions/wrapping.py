@@ -8,16 +8,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.mode_objects import is_mode_object
+from agentperm_nb.permissions.mode_objects import Permissions, is_mode_object
 from agentperm_nb.permissions.modes import AllowAll, Mode, PerUserPermissions, StandardPermissions
 from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule
 from agentperm_nb.permissions.steps import step_of
 
-__all__ = ["wrapped"]
+__all__ = ["PermissionItem", "wrapped"]
+
+PermissionItem: TypeAlias = Permission | PermissionPolicy | Permissions | str
+"""What may stand in ``permissions=``: a permission, a policy, a mode object, or a rule as text."""
 
 _EXAMPLE = "Agent(tools, permissions=[AllowByReadOnly(), DecideByHuman()])"
 

@@ -33,6 +33,7 @@ from agentperm_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
     from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
+    from agentperm_nb.permissions.wrapping import PermissionItem
     from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.card import AgentCard
 
@@ -106,7 +107,7 @@ class Agent(Conversing):
         description: str | None = None,
         loop: Loop | Callable[..., Any] | None = None,
         turn_limit: int = TURN_LIMIT,
-        permissions: Any = DEFAULT,
+        permissions: Iterable[PermissionItem] | PermissionItem | _Default | None = DEFAULT,
         human: Any = AUTO,
         approval_handler: Callable[..., Any] | Approver | None = None,
         permission_handler: PermissionHandler | AsyncPermissionHandler | None = None,
