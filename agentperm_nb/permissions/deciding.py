@@ -3,8 +3,9 @@
 For one call:
 
 1. Every `DenyPermission`, in list order, wherever it stands. The first ``Denied`` decides.
-2. Every other permission, in list order. The first verdict decides: ``Allowed()``, ``Denied(...)`` or ``Ask(...)``.
-3. Nobody decided: denied.
+2. Every `AskFirst`: a call that would write a protected path is asked about, whatever the rest would say.
+3. Every other permission, in list order. The first verdict decides: ``Allowed()``, ``Denied(...)`` or ``Ask(...)``.
+4. Nobody decided: denied.
 
 A ``ToolError`` raised by a permission denies the call with its message. Any other exception, a ``ToolInputError`` too,
 leaves the call undecided and goes to the caller, with a note that names the permission and the call. A return value
@@ -20,14 +21,18 @@ as a `Check`; `decide` drives it on the calling thread, `adecide` on the event l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import ToolError, ToolInputError
+from agentperm_nb.json_values import sha256
 from agentperm_nb.permissions.builtin import DecideByHuman, latest_change, settled_by_name
 from agentperm_nb.permissions.kinds import (
+    AskFirst,
     DenyPermission,
     Permission,
     fits,
@@ -70,7 +75,8 @@ class PermissionList:
     Args:
         permissions: A list of permissions, policies and mode objects, or None: then nothing is checked, and what is not
             denied above may run.
-        above: The lists of the runs above, outermost first. Their deny permissions come first.
+        above: The lists of the runs above, outermost first. Their deny permissions come first, and what they ask first
+            is asked first.
 
     Raises:
         TypeError: It is not a list of permissions.
@@ -83,17 +89,26 @@ class PermissionList:
         """The agent's own permissions, in list order; policies and mode objects as their steps."""
         inherited: dict[int, Permission] = {}
         for higher in above:
-            inherited.update((id(item), item) for item, _ in higher.order if isinstance(item, DenyPermission))
+            inherited.update((id(item), item) for item in higher.binding)
         own = [item for item in self.items if id(item) not in inherited]
         everything = [*inherited.values(), *own]
         named = list(zip(everything, names_of(everything), strict=True))
         denies = [entry for entry in named if isinstance(entry[0], DenyPermission)]
-        others = [entry for entry in named if not isinstance(entry[0], DenyPermission)]
-        self.order: tuple[tuple[Permission, str], ...] = (*denies, *others)
+        first = [entry for entry in named if isinstance(entry[0], AskFirst)]
+        others = [entry for entry in named if not isinstance(entry[0], DenyPermission | AskFirst)]
+        self.binding: tuple[Permission, ...] = tuple(item for item, _ in (*denies, *first))
+        """What also holds for the runs below: the denies, and what is asked first."""
+        self.order: tuple[tuple[Permission, str], ...] = (*denies, *first, *others)
         """(permission, name) in the order of asking."""
         self.reads_files: bool = any(item.reads_files for item, _ in self.order)
         """Whether a permission of it reads the file system, which may change before a call starts."""
         self._plans: dict[str, Plan] = {}
+
+    def bound_by(self, lists: Iterable[PermissionList]) -> PermissionList:
+        """Return the same list with what is binding in others, too; the list itself where that is nothing new."""
+        mine = {id(item) for item in self.binding}
+        more = [other for other in lists if any(id(item) not in mine for item in other.binding)]
+        return PermissionList(None if self.unchecked else self.items, above=[self, *more]) if more else self
 
     def plan(self, name: str) -> Plan:
         """Return how calls of a tool of this name are decided: the rules on names are read once, until one changes."""
@@ -146,6 +161,11 @@ class PermissionList:
     def describe(self) -> list[str]:
         """Return what is in the list, in the order of asking, the rules of a policy one by one."""
         return [text for item, name in self.order for text in (item.describes if isinstance(item, Step) else [name])]
+
+    @cached_property
+    def policy_id(self) -> str:
+        """What the log calls the list: another one for other permissions."""
+        return "unchecked" if self.unchecked else "policy_" + sha256(json.dumps(self.describe()))[:12]
 
     def __repr__(self) -> str:
         return "UNCHECKED" if self.unchecked else f"[{', '.join(self.names)}]"

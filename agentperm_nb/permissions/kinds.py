@@ -22,6 +22,7 @@ from agentperm_nb.tools import Tool
 
 __all__ = [
     "AllowPermission",
+    "AskFirst",
     "DecidePermission",
     "DenyPermission",
     "Permission",
@@ -145,7 +146,22 @@ class DecidePermission(Permission):
     may_return: ClassVar[tuple[type[Verdict], ...]] = (Allowed, Denied, Ask)
 
 
+class AskFirst(DecidePermission):
+    """May ask a person, after all denies and before any other permission has a say.
+
+    Like a deny, it holds for the runs below as well.
+    """
+
+    may_return: ClassVar[tuple[type[Verdict], ...]] = (Ask,)
+
+
 _KINDS: tuple[type[Permission], ...] = (DenyPermission, AllowPermission, DecidePermission)
+
+
+def _kind_of(permission: Permission) -> type[Permission]:
+    return (
+        AskFirst if isinstance(permission, AskFirst) else next(kind for kind in _KINDS if isinstance(permission, kind))
+    )
 
 
 def _check_class(cls: type[Permission]) -> None:
@@ -182,15 +198,15 @@ def fits(permission: Permission, returned: object) -> bool:
     if returned is None:
         return True
     said = [verdict for verdict in (Denied, Ask, Allowed) if issubclass(type(returned), verdict)]
-    return len(said) == 1 and said[0] in next(kind for kind in _KINDS if isinstance(permission, kind)).may_return
+    return len(said) == 1 and said[0] in _kind_of(permission).may_return
 
 
 def wrong_verdict(permission: Permission, returned: object) -> TypeError:
     """Return the error for a permission that returned what its kind may not."""
     if inspect.iscoroutine(returned):
         returned.close()  # the error below says it; that it was never awaited need not be said too
-    kind = next(kind for kind in _KINDS if isinstance(permission, kind))
-    article = "an" if kind is AllowPermission else "a"
+    kind = _kind_of(permission)
+    article = "an" if kind.__name__.startswith("A") else "a"
     forms = {Denied: "Denied(...)", Allowed: "Allowed()", Ask: "Ask(...)"}
     may = " or ".join([*(forms[verdict] for verdict in kind.may_return), "None"])
     example = "return Allowed()" if kind is AllowPermission else "return Denied('writes outside of the project')"

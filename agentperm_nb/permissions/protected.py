@@ -25,7 +25,7 @@ from typing import Any
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
 from agentperm_nb.errors import fix_message
-from agentperm_nb.permissions.kinds import DecidePermission
+from agentperm_nb.permissions.kinds import AskFirst
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
 from agentperm_nb.permissions.matching.paths import PathPattern, is_path_argument
 from agentperm_nb.permissions.matching.places import Fold, Parts, Place, fold_parts, names_of, normal, place_of
@@ -160,7 +160,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if status.st_ino else None
 
 
-class ProtectedPaths(DecidePermission):
+class ProtectedPaths(AskFirst):
     """Asks about calls that would write a protected path.
 
     Args:
