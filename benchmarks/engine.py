@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 """Does the work once and returns the seconds it took."""
 
 
-def _medians(ours: Clock, peer: Clock | None, rounds: int) -> tuple[float, float | None]:
+def medians(ours: Clock, peer: Clock | None, rounds: int) -> tuple[float, float | None]:
     """Return the median seconds of ours and of a peer's, which is measured in at most 5 of the rounds."""
     mine, theirs = [], []
     ours()
@@ -78,7 +78,7 @@ def _figure(
         factor: Units in a second.
         against: Name of the peer.
     """
-    mine, theirs = _medians(ours, peer, rounds)
+    mine, theirs = medians(ours, peer, rounds)
     if theirs is not None and where is not None:
         goal *= theirs * factor / where
     if theirs is not None and faster:
@@ -96,7 +96,7 @@ def _figure(
 # --- one decision -----------------------------------------------------------------------------------------------------
 
 
-def _repeated(function: Callable[[], Any], times: int) -> Clock:
+def repeated(function: Callable[[], Any], times: int) -> Clock:
     """Return a clock of one call of `function`, from many."""
 
     def clock() -> float:
@@ -275,8 +275,8 @@ def measure(quick: bool) -> Iterator[Figure]:
         times = max(20, 20_000 // rules)
         yield _figure(
             f"deciding one call, {rules:,} name rule{'s' if rules > 1 else ''}, the last one matches",
-            _repeated(_our_decision(rules), 2_000),  # as often whatever the rules: it takes as long
-            _repeated(_toolregistry_decision(rules), times) if TOOLREGISTRY else None,
+            repeated(_our_decision(rules), 2_000),  # as often whatever the rules: it takes as long
+            repeated(_toolregistry_decision(rules), times) if TOOLREGISTRY else None,
             rounds=rounds, goal=1, faster=rules >= 10, unit="µs", factor=MICRO, against="toolregistry",
         )  # fmt: skip
     yield _figure(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ __all__ = ["LinkError", "follow", "ignores_case", "is_there", "same_place"]
 MOST_LINKS = 40
 
 _PLAIN, _MISSING = object(), object()
+_DEEP = 5  # from here on one look at a whole path takes less time than one at each of its names
+_OPEN_AT: int | None = getattr(os, "O_PATH", None) if sys.platform == "linux" else None
 _TOO_MANY = f"a path through more than {MOST_LINKS} links, or in a circle"
 
 
@@ -49,8 +52,43 @@ def follow(parts: Sequence[str], known: MutableMapping[str, Any]) -> tuple[str, 
     """
     if os.name == "nt":
         return os.path.realpath("/".join(parts)).replace("\\", "/"), []
+    path = "/" + "/".join(parts) if parts else ""
+    found = known.get(path)
+    if found is _PLAIN or found is _MISSING:
+        return path, []
+    if found is None and len(parts) >= _DEEP and ".." not in parts:
+        folder = path.rpartition("/")[0]
+        if folder not in known:
+            if _without_links(path, known):
+                return path, []
+            _without_links(folder, known)
     leads, passed, _, _ = _along("", parts, known, 0)
     return leads, passed
+
+
+def _without_links(path: str, known: MutableMapping[str, Any]) -> bool:
+    """Return whether a file or folder is there with no link on the way to it; then that is known from now on.
+
+    On Linux one look at the whole path tells: the system knows an open file by its path without links.
+    """
+    if _OPEN_AT is None or not path:
+        return False
+    try:
+        opened = os.open(path, _OPEN_AT)
+    except (OSError, ValueError):
+        return False
+    try:
+        if os.readlink(f"/proc/self/fd/{opened}") != path:
+            return False
+    except OSError:
+        return False
+    finally:
+        os.close(opened)
+    end = len(path)
+    while end > 0:
+        known[path[:end]] = _PLAIN
+        end = path.rfind("/", 0, end)
+    return True
 
 
 def _along(

@@ -56,7 +56,7 @@ class Place:
     ) -> None:
         self.problem, self.exact = problem, exact
         self.narrow: tuple[Parts, ...] = tuple(dict.fromkeys(narrow))
-        self.wide: tuple[Parts, ...] = tuple(dict.fromkeys((*narrow, *wide)))
+        self.wide: tuple[Parts, ...] = tuple(dict.fromkeys((*narrow, *wide))) if wide else self.narrow
         """All readings."""
         self.ascii: bool = all(map(_is_ascii, self.wide))
         """Whether they hold ASCII characters only."""
@@ -144,6 +144,13 @@ def place_of(text: str, where: Where) -> Place:
 
 def _posix_place(text: str, where: Where) -> Place:
     if len(text) <= _ORDINARY_LENGTH and _ORDINARY.fullmatch(text):
+        raw = text[1:].split("/") if text[0] == "/" else [*names_of(where.folder), *text.split("/")]
+        try:
+            _, passed = follow(raw, where.links)
+        except LinkError as error:
+            return Place(str(error))
+        if not passed and ".." not in raw:  # as typed is as resolved
+            return Place(narrow=(tuple(raw),))
         return _resolved([Spelling(text, Counts.ALL)], where)
     spellings = spellings_of(text)
     if isinstance(spellings, str):
@@ -168,19 +175,27 @@ def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True
             else:
                 anchor = ""
         found = narrow if counts is Counts.ALL else wide
-        if counts is Counts.IF_THERE and (len(names) < 2 or is_there(f"{anchor}/{names[0]}")):
+        if counts is Counts.IF_THERE and _can_be_opened(anchor, names):
             found = narrow
         try:
             start = base if anchor is where.folder else names_of(anchor)
+            ways = _ways([*start, *names], where)
             real = start if not start or ".." in names else _real(anchor, start, where)
             if real is not start:  # an allow need not know the links that lead to the agent's own folder
-                wide.extend(_ways([*start, *names], where))
-            found.extend(_ways([*real, *names], where))
+                wide.extend(ways)
+                ways = _ways([*real, *names], where)
+            found.extend(ways)
         except LinkError as error:
             if found is narrow:
                 return Place(str(error))
             found.append(normal(names_of(anchor), names))
     return Place(exact=exact, narrow=narrow, wide=wide)
+
+
+def _can_be_opened(folder: str, names: Sequence[str]) -> bool:
+    """Return whether a tool could open a path below a folder without making folders for it."""
+    rest = normal((), names)
+    return len(rest) < 2 or is_there(f"{folder}/{names[0]}") or is_there(f"{folder}/{rest[0]}")
 
 
 def _ways(raw: Sequence[str], where: Where) -> list[Parts]:
