@@ -86,7 +86,8 @@ UNREADABLE = [
     # the local part
     ".ann@example.com", "ann.@example.com", "ann..b@example.com", "a" * 65 + "@example.com", "ann @example.com",
     # letters
-    "ann@exаmple.com", "ann@ｅxample.com", "ann@example。com", "ann@example．com", "ann＠example.com", "ann﹫example.com",
+    "ann@exаmple.com", "ann@ｅxample.com", "ann@example。com", "ann@example．com", "ann＠example.com",
+    "ann﹫example.com",
     "ann@bücher.de", "änn@example.com", "ann@exam\u200bple.com", "ann@example.com\u200b", "\u202eann@example.com",
     "ann@example.com\0", "ann@example.com\x0bx", "ann@exam\u00adple.com",
 ]  # fmt: skip
@@ -159,9 +160,8 @@ def test_it_says_what_it_is(pattern: str, text: str) -> None:
 @given(before=st.text(max_size=6), after=st.text(max_size=6))
 def test_nothing_around_an_address_makes_another_one_allowed(before: str, after: str) -> None:
     value = f"{before}bob@evil.net{after}"
-    if Mail("@example.com").read(value, WHERE).narrow:
-        assert value.endswith("example.com>") or value.endswith("example.com")
-    assert not Mail("@evil.net").read(value, WHERE).negated().narrow or "evil.net" not in value.rpartition("@")[2]
+    assert not Mail("@example.com").read(value, WHERE).narrow
+    assert not Mail("@*.com").read(value, WHERE).narrow
 
 
 @given(text=st.text(st.sampled_from('ab.@<>" ,;:%!\\()[]\n\t-_\u200b'), max_size=14))
