@@ -69,10 +69,10 @@ class Declared:
     Args:
         name: The tool's name.
         schema: Its schema.
-        paths: The arguments that it says are paths; None when it does not say.
+        paths: The arguments that it says are paths.
     """
 
-    def __init__(self, name: str, schema: Mapping[str, Any], paths: tuple[str, ...] | None = None) -> None:
+    def __init__(self, name: str, schema: Mapping[str, Any], paths: tuple[str, ...] = ()) -> None:
         self.name = name
         self.schema = schema
         self.paths = paths
@@ -149,12 +149,16 @@ class Declared:
             if isinstance(reference, str):
                 inner.append(self._referred(reference))
             for word in ("anyOf", "oneOf", "allOf"):
-                # Beside properties, an alternative may say only which of them belong together.
-                inner.extend(one for one in _list(schema.get(word)) if "properties" not in schema or _has_shape(one))
-            if "properties" in schema or "type" in schema or not inner:
+                inner.extend(_list(schema.get(word)))
+            outline = {word: schema[word] for word in ("type",) if word in schema}
+            if outline or "properties" in schema:
+                # Beside a type and properties, an alternative may say only what belongs together.
+                inner = [one for one in inner if one is not True and _has_shape(one)]
+            if not inner or not _SHAPE.isdisjoint(schema):
                 yield schema
             for one in inner:
-                yield from self._parts(one, depth + 1)
+                for part in self._parts(one, depth + 1):
+                    yield {**outline, **part}
 
     def _referred(self, reference: str) -> Any:
         found: Any = self.schema
@@ -173,15 +177,18 @@ def declared_by(tool: Any) -> Declared:
     if tool is None:
         return Declared("the tool", {})
     schema = tool.input_schema
-    paths: tuple[str, ...] | None = getattr(tool, "paths", None)
+    paths: tuple[str, ...] = getattr(tool, "paths", ())
     known: Declared | None = tool.__dict__.get("_declared")
     if known is None or known.schema is not schema or known.paths is not paths:
         known = tool.__dict__["_declared"] = Declared(tool.name, schema, paths)
     return known
 
 
+_SHAPE = {"properties", "additionalProperties", "patternProperties", "items", "prefixItems", "enum", "const"}
+
+
 def _has_shape(schema: Any) -> bool:
-    words = {"type", "properties", "additionalProperties", "patternProperties", "$ref", "anyOf", "oneOf", "allOf"}
+    words = {*_SHAPE, "type", "$ref", "anyOf", "oneOf", "allOf"}
     return isinstance(schema, dict) and not words.isdisjoint(schema)
 
 

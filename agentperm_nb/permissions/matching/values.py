@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from agentperm_nb.errors import fix_message
-from agentperm_nb.json_values import freeze, same_json, thaw
-from agentperm_nb.permissions.matching.lookalikes import folded
+from agentperm_nb.json_values import canonical_json, freeze, same_json, thaw
+from agentperm_nb.permissions.matching.lookalikes import folded, skeleton
 from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, Where
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, WIDE, json_kind, unreadable
 from agentperm_nb.permissions.matching.writing import quoted
@@ -36,6 +36,7 @@ class Exact(Matcher):
 
     def __init__(self, value: Any) -> None:
         try:
+            canonical_json(value)  # what is no JSON is an error
             self._text = _json(thaw(freeze(value)))
         except (TypeError, ValueError, RecursionError):
             raise TypeError(
@@ -63,7 +64,9 @@ class Exact(Matcher):
             return BOTH if value is own else NEITHER
         if same_json(value, own):
             return BOTH
-        return WIDE if _folded(value) == _folded(own) else NEITHER
+        readings = (folded,) if _is_ascii(value) and _is_ascii(own) else (folded, skeleton)
+        alike = any(_folded(value, reading) == _folded(own, reading) for reading in readings)
+        return WIDE if alike else NEITHER
 
 
 class OneOf(Matcher):
@@ -194,12 +197,20 @@ def _json(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _folded(value: Any) -> Any:
-    """Return a value as the wide reading has it: numbers by what they count, texts folded."""
+def _is_ascii(value: Any) -> bool:
     if isinstance(value, dict):
-        return {folded(str(key)): _folded(item) for key, item in value.items()}
+        return all(str(key).isascii() and _is_ascii(item) for key, item in value.items())
     if isinstance(value, list):
-        return [_folded(item) for item in value]
+        return all(map(_is_ascii, value))
+    return not isinstance(value, str) or value.isascii()
+
+
+def _folded(value: Any, reading: Callable[[str], str]) -> Any:
+    """Return a value as the wide reading has it: numbers by what they count, texts as one that look the same."""
+    if isinstance(value, dict):
+        return {reading(str(key)): _folded(item, reading) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_folded(item, reading) for item in value]
     if isinstance(value, str):
-        return folded(value)
+        return reading(value)
     return (json_kind(value), value)
