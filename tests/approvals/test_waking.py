@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agentperm_nb.approvals.waking import Bell, on_thread
@@ -95,12 +96,12 @@ def test_a_coroutine_is_a_value_like_any_other(backend: str) -> None:
 @pytest.mark.parametrize("inner", ["asyncio", "trio"])
 def test_it_may_run_an_event_loop_of_its_own(backend: str, inner: str) -> None:
     async def later() -> int:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return 7
 
     async def main() -> int:
         value: int = await on_thread(lambda: anyio.run(later, backend=inner))
-        await anyio.sleep(0)  # and the loop outside is still known
+        await anyio.lowlevel.checkpoint()  # and the loop outside is still known
         return value
 
     assert run(backend, main) == 7

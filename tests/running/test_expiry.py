@@ -292,7 +292,7 @@ def test_a_click_after_the_time_is_late(driver: str, slow: Slow) -> None:
 
 
 @both_drivers
-def test_a_thousandfold_race_of_answers_and_expiry_runs_nothing_that_was_not_allowed(driver: str) -> None:
+def test_a_race_of_answers_and_expiry_runs_nothing_that_was_not_allowed(driver: str) -> None:
     """Each handler answers at the very moment at which its time is over; what ran is what was answered in time."""
     counter, limit = Counter(), 0.15
 
