@@ -97,7 +97,10 @@ class HandlerApprover:
         """Give the desk an answer for which nobody waits any more: it is late."""
         decision = as_decision(answer)
         if decision is not None:
-            the_desk.answer(request.id, Answer(decision, self.answered_by, via=repr(self)))
+            name = decision.approver
+            source = None if name is None else "handler"
+            answered = Answer(decision, self.answered_by, approver=name, approver_from=source, via=repr(self))
+            the_desk.answer(request.id, answered)
         elif inspect.iscoroutine(answer):
             answer.close()
 

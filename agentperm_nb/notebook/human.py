@@ -93,7 +93,8 @@ class NotebookHuman(Human):
         except Exception as error:  # noqa: BLE001 - it is for a card, which must not fail on a kernel it does not know
             return f"nobody: the kernel cannot be asked ({type(error).__name__}: {error})"
         if reason is None:
-            return "you, in the panel under the cell"
+            limit = self.patience.timeout
+            return "you, in the panel under the cell" + ("" if limit is None else f", for {limit:g} s at most")
         return f"nobody: {reason.removeprefix('Nobody can answer').lstrip(':. ')}"
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:

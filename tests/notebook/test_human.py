@@ -426,6 +426,12 @@ def test_an_interrupt_at_a_text_prompt_is_still_one_of_the_cell(notebook, monkey
     the_desk.withdraw(request.id, "interrupted")
 
 
+def test_the_card_says_for_how_long_you_are_asked(notebook):
+    assert NotebookHuman().describe() == "you, in the panel under the cell"
+    assert NotebookHuman(timeout=300).describe() == "you, in the panel under the cell, for 300 s at most"
+    assert "for 300 s at most" in repr(Agent([Counter().tool], human=NotebookHuman(timeout=300)))
+
+
 def test_where_nobody_can_answer_it_is_said_at_once_whatever_the_limit(notebook):  # A20
     notebook.front = FrontEnd(True, False, "Nobody can answer: allow_stdin is off.")
     counter, human = Counter(), NotebookHuman(timeout=300, reminders=60, on_reminder=print)

@@ -258,6 +258,24 @@ def test_what_somebody_says_when_the_time_is_over_is_late_and_lets_nothing_run(
 
 
 @both_drivers
+def test_who_answered_too_late_is_in_the_log(driver: str, slow: Slow) -> None:
+    def handler(request: ApprovalRequest) -> ApprovalDecision:
+        slow.gone.wait(15)
+        return ApprovalDecision("allow", approver="ann")
+
+    agent = Agent([Counter().tool], approval_handler=HandlerApprover(handler, timeout=SOON))
+    run(driver, agent, [CALL])
+    late = threading.Event()
+    leave = the_desk.subscribe(lambda change: late.set() if change.kind == "late" else None)
+    slow.come_back()
+    assert late.wait(5)
+    leave()
+    (event,) = [event for event in agent.audit.events() if event.kind == "late"]
+    assert (event.approver, event.approver_from) == ("ann", "handler")
+    assert pd.isna(agent.audit.calls().iloc[0]["approver"])
+
+
+@both_drivers
 def test_an_async_handler_that_still_waits_is_cancelled(driver: str, slow: Slow) -> None:
     run(driver, Agent([Counter().tool], approval_handler=HandlerApprover(slow.ahandle, timeout=SOON)), [CALL])
     assert slow.called.is_set()
