@@ -73,7 +73,7 @@ LINKS = {
     "base/alias": "project",
     "base/conf": "project/.env",
     "base_link": "base",
-    "home/work": "{base}",
+    "home/job": "{base}",
 }
 
 

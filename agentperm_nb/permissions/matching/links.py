@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 __all__ = ["LinkError", "follow", "ignores_case", "is_there", "same_place"]
 
-MOST_LINKS = 40
+_MOST_LINKS = 40
 
 _PLAIN, _MISSING = object(), object()
 _DEEP = 5  # from here on one look at a whole path takes less time than one at each of its names
 _OPEN_AT: int | None = getattr(os, "O_PATH", None) if sys.platform == "linux" else None
-_TOO_MANY = f"a path through more than {MOST_LINKS} links, or in a circle"
+_TOO_MANY = f"a path through more than {_MOST_LINKS} links, or in a circle"
 
 
 class LinkError(Exception):
@@ -117,7 +117,7 @@ def _along(
             passed.append(entry + rest)
             passed.extend(other + rest for other in found.passed)
             links += found.links
-            if links > MOST_LINKS:
+            if links > _MOST_LINKS:
                 raise LinkError(_TOO_MANY)
             here, missing = found.target, found.missing
     return here, passed, links, missing
@@ -135,7 +135,7 @@ def _look(here: str, entry: str, known: MutableMapping[str, Any], links: int) ->
         raise LinkError("a path through a folder that may not be looked into") from None
     except (OSError, ValueError):
         raise LinkError("a path that cannot be looked up") from None
-    if links >= MOST_LINKS:
+    if links >= _MOST_LINKS:
         raise LinkError(_TOO_MANY)
     parts = [part for part in target.split("/") if part and part != "."]
     leads, passed, inner, missing = _along("" if target.startswith("/") else here, parts, known, links + 1)

@@ -50,8 +50,8 @@ WAYS = {
     "secret": [
         "secret", "./secret", "project/out", "project/absolute", "project/chain", "project/chain3", "project/up/secret",
         "project/in/../../secret", "project/top{base}/secret", "alias/out", "project/out/back/../out",
-        "nowhere/../secret", "{base}/secret", "../base/secret", "{top}/base_link/secret", "~/work/secret",
-        "{top}/base_link/project/out", "~/../base/secret", "{home}/work/alias/absolute",
+        "nowhere/../secret", "{base}/secret", "../base/secret", "{top}/base_link/secret", "~/job/secret",
+        "{top}/base_link/project/out", "~/../base/secret", "{home}/job/alias/absolute",
         "/proc/self/root{base}/secret", "/proc/self/cwd/secret", "project/through/../../secret",
     ],
     "secret/key.txt": ["project/out.txt", "alias/out.txt", "{top}/base_link/project/out.txt"],
@@ -167,7 +167,7 @@ PATTERNS = [
     "/**/secret/**",
     "sec*/**",
     "[s]ecret/**",
-    "~/work/secret/**",
+    "~/job/secret/**",
 ]
 
 seeds = st.randoms(use_true_random=False)
@@ -258,7 +258,7 @@ NAMES = [
 ]  # fmt: skip
 STARTS = [
     "", "", "", "project/", "project/", "project/sub/", "./", "/", "//", "{base}/", "{base}/project/",
-    "//{base}/project/", "~/", "~/work/project/", "../base/project/", "file:", "file://", "file://{base}/project/",
+    "//{base}/project/", "~/", "~/job/project/", "../base/project/", "file:", "file://", "file://{base}/project/",
     "file:project/", "/proc/self/cwd/project/", "/proc/self/root{base}/project/", "{top}/base_link/project/", "alias/",
     " project/", "'project/", "PROJECT/", "project\\", "project／", "project/../", "secret/../project/", "C:\\",
     "\\\\?\\", "http://",
