@@ -28,6 +28,7 @@ PAGES = [
     "docs/budgets.md",
     "docs/how-a-call-is-decided.md",
     "docs/modes.md",
+    "docs/paths.md",
     "docs/per-user.md",
     "docs/rule-tables.md",
     "docs/running-a-task.md",

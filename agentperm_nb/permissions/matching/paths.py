@@ -27,6 +27,7 @@ from agentperm_nb.permissions.matching.places import (
     Fold,
     Parts,
     Place,
+    base_of,
     fold_parts,
     names_of,
     normal,
@@ -210,7 +211,7 @@ def _case_is_ignored(parts: Parts, start: Parts, where: Where) -> bool:
 
 
 def _posix_starts(form: Form, where: Where) -> _Starts:
-    place = {"base": where.folder, "home": where.home}.get(form.anchor, form.anchor)
+    place = {"base": base_of(where), "home": where.home}.get(form.anchor, form.anchor)
     raw = [*names_of(place), *form.fixed]
     typed = normal((), raw)
     found, sure = [typed], place.startswith("/")

@@ -19,7 +19,7 @@ from agentperm_nb.permissions.matching.reading import Where
 from agentperm_nb.permissions.matching.spellings import Counts, Spelling, changes_shape, spellings_of
 from agentperm_nb.permissions.matching.windows import is_short, parts_of_place, read_windows
 
-__all__ = ["Fold", "Parts", "Place", "fold_parts", "names_of", "normal", "place_of", "places_along"]
+__all__ = ["Fold", "Parts", "Place", "base_of", "fold_parts", "names_of", "normal", "place_of", "places_along"]
 
 Parts = tuple[str, ...]
 """The names of an absolute path, from the root; on Windows its drive comes first."""
@@ -120,6 +120,11 @@ def names_of(path: str) -> list[str]:
     return [name for name in path.split("/") if name and name != "."]
 
 
+def base_of(where: Where) -> str:
+    """Return the base folder, absolute."""
+    return where.folder if where.folder[:1] == "/" else os.path.abspath(where.folder)
+
+
 def places_along(raw: Sequence[str], where: Where) -> list[Parts]:
     """Return where a path leads, and the paths that are passed on the way.
 
@@ -144,7 +149,7 @@ def place_of(text: str, where: Where) -> Place:
 
 def _posix_place(text: str, where: Where) -> Place:
     if len(text) <= _ORDINARY_LENGTH and _ORDINARY.fullmatch(text):
-        raw = text[1:].split("/") if text[0] == "/" else [*names_of(where.folder), *text.split("/")]
+        raw = text[1:].split("/") if text[0] == "/" else [*names_of(base_of(where)), *text.split("/")]
         try:
             _, passed = follow(raw, where.links)
         except LinkError as error:
@@ -161,15 +166,16 @@ def _posix_place(text: str, where: Where) -> Place:
 def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True) -> Place:
     narrow: list[Parts] = []
     wide: list[Parts] = []
-    base = names_of(where.folder)
+    folder = base_of(where)
+    base = names_of(folder)
     for text, counts in spellings:
-        anchor = where.folder
+        anchor = folder
         if text[:1] == "~":
             anchor, text = where.home, text[1:]
             if anchor[:1] != "/":
                 return Place("a path in a home folder that nobody knows")
         names = names_of(text)
-        if text[:1] == "/" and anchor is where.folder:
+        if text[:1] == "/" and anchor is folder:
             if names[: len(base)] == base:
                 names = names[len(base) :]
             else:
@@ -178,7 +184,7 @@ def _resolved(spellings: Sequence[Spelling], where: Where, *, exact: bool = True
         if counts is Counts.IF_THERE and _can_be_opened(anchor, names):
             found = narrow
         try:
-            start = base if anchor is where.folder else names_of(anchor)
+            start = base if anchor is folder else names_of(anchor)
             ways = _ways([*start, *names], where)
             real = start if not start or ".." in names else _real(anchor, start, where)
             if real is not start:  # an allow need not know the links that lead to the agent's own folder

@@ -55,9 +55,8 @@ _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _TRICK = re.compile(r"%(?:2e|2f|5c|[01][0-9a-f]|7f|c[01]%|e0%[89][0-9a-f]|f0%8[0-9a-f]|u[0-9a-f]{4})", re.IGNORECASE)
 _FILE = re.compile(r"file:", re.IGNORECASE)
 # With a slash, or a second colon as of chained URLs; but name::$DATA is a stream of a file on Windows.
-_URL = re.compile(
-    r"[a-z][a-z0-9+.\-]+:(?:[/\\]|:(?!\$))|(?:data|javascript|mailto|urn):|.*[a-z][a-z0-9+.\-]+://", re.IGNORECASE
-)
+_URL = re.compile(r"[a-z][a-z0-9+.\-]+:(?:[/\\]|:(?!\$))|(?:data|javascript|mailto|urn):", re.IGNORECASE)
+_URL_WITHIN = re.compile(r"[a-z][a-z0-9+.\-]://", re.IGNORECASE)
 _WILDCARD = re.compile(r"[*?]")
 _PREFIX = re.compile(r"\A(?:[\\/]{2}[?.]|[\\/]\?\?)[\\/]")  # Windows: the path behind it is taken as it stands
 _HERE = {"", "localhost"}
@@ -107,7 +106,8 @@ def _problem_of_meaning(text: str) -> str:
     host = re.match(r"[/\\]{2}([^/\\]*)", bare[file.end() :]) if file is not None else None
     if host is not None and host[1].lower() not in _HERE and not re.fullmatch(r"[A-Za-z][:|]", host[1]):
         return "a file of another machine"
-    return _IS_URL if _URL.match(bare, file.end() if file is not None else 0) else ""
+    start = file.end() if file is not None else 0
+    return _IS_URL if _URL.match(bare, start) or _URL_WITHIN.search(bare, start) else ""
 
 
 def _compatible(text: str) -> str:

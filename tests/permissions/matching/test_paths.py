@@ -716,3 +716,12 @@ def test_a_long_path_takes_no_longer_than_in_proportion(folders: Folders) -> Non
     for value in ["a/" * 2000 + "y", "a/" * 1900 + "b" * 100 + "cd/y"]:
         reading = folders.read(pattern, value)
         assert (reading.wide, reading.problem) == (NO, "")
+
+
+def test_a_base_folder_that_is_not_absolute_is_below_the_working_directory(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folders.top)
+    assert folders.allowed("project/**", "project/a.txt", folder="base")
+    assert folders.allowed("{base}/project/**", "project/a.txt", folder="./base")
+    assert folders.denied("secret/**", "{base}/secret/key.txt", folder="base")
