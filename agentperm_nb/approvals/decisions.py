@@ -4,18 +4,22 @@
 2. A handler may also return True or False, a `PermissionResult`, or the name of an action that needs no arguments.
 3. Nothing else is an answer: not a truthy value, not None, not ``"ALLOW"``. `as_decision` says None to all of it, and
    the engine denies.
-4. A `Scope` says for which later calls an answer holds as well. Nothing is remembered beyond the session.
+4. A `Scope` says for which later calls an answer holds as well. A pattern is a rule on arguments in its notation, read
+   when the scope is made: with an allow it reads narrow, with a denial wide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.types import PermissionResult
+
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.arguments import ArgumentRule
 
 __all__ = ["Action", "ApprovalDecision", "Scope", "as_decision"]
 
@@ -31,38 +35,97 @@ class Scope:
 
     Args:
         covers: ``"call"``: the same tool with exactly the same arguments; ``"arguments"``: the same tool with the same
-            values in the arguments that are named; ``"tool"``: every call of the tool.
-        lasts: ``"run"`` or ``"session"``.
+            values in the arguments that are named; ``"tool"``: every call of the tool; ``"pattern"``: the calls that a
+            rule on arguments fits.
+        lasts: ``"run"`` or ``"session"``; or ``"file"``, for a pattern that becomes a rule of the project's policy
+            file.
         arguments: The names, for ``"arguments"``. One that a call does not have is the same only where another call
             does not have it either.
+        rule: The rule, for ``"pattern"``: in its notation without the verb, such as ``write_file(path=project/**)``, as
+            the answer says whether it allows or denies; or a rule made in Python, which has to agree with the answer.
 
     Raises:
-        TypeError: `arguments` is not a list of names.
-        ValueError: A value is none of these, or `arguments` does not go with `covers`, or names one twice.
+        TypeError: `arguments` is not a list of names, or `rule` is no rule.
+        ValueError: A value is none of these, `rule` is no rule that can match something, or the values do not go
+            together.
     """
 
-    covers: Literal["call", "arguments", "tool"] = "call"
-    lasts: Literal["run", "session"] = "run"
+    covers: Literal["call", "arguments", "tool", "pattern"] = "call"
+    lasts: Literal["run", "session", "file"] = "run"
     arguments: Sequence[str] = ()
+    rule: str | ArgumentRule | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", _checked_names(self.arguments))
         problem, fix = "", ""
-        if not _is_one_of(self.covers, ("call", "arguments", "tool")) or not _is_one_of(self.lasts, ("run", "session")):
+        if not _is_one_of(self.covers, _COVERS) or not _is_one_of(self.lasts, _LASTS):
             problem = f"{self!r} is not a scope"
             fix = (
-                "covers= is 'call', 'arguments' or 'tool', lasts= is 'run' or 'session'; for longer than a session, "
-                "write a permission"
+                "covers= is 'call', 'arguments', 'tool' or 'pattern', lasts= is 'run' or 'session', or 'file' for a "
+                "pattern"
             )
         elif self.covers == "arguments" and not self.arguments:
             problem, fix = "a scope that covers arguments names none of them", "name those whose values have to be same"
         elif self.covers != "arguments" and self.arguments:
             problem, fix = f"arguments= with covers={self.covers!r} does not go together", "leave it out, or cover them"
+        elif self.covers == "pattern" and self.rule is None:
+            problem, fix = "a scope that covers a pattern has none", "give rule="
+        elif self.covers != "pattern" and self.rule is not None:
+            problem, fix = f"rule= with covers={self.covers!r} does not go together", "leave it out, or cover a pattern"
+        elif self.covers != "pattern" and self.lasts == "file":
+            problem, fix = f"a file holds rules, and covers={self.covers!r} is none", "give a pattern"
         if problem:
             raise ValueError(fix_message(problem, fix, _SCOPE))
+        if self.rule is not None:
+            object.__setattr__(self, "rule", _checked_rule(self.rule))
+
+    def permission(self, *, allow: bool) -> ArgumentRule:
+        """Return the rule of a pattern, as a permission that allows or denies.
+
+        Args:
+            allow: Whether it allows.
+
+        Raises:
+            ValueError: The scope has no rule, or one that says the opposite.
+        """
+        from agentperm_nb.permissions.notation import rule
+
+        verb = "allow" if allow else "deny"
+        if self.rule is None:
+            raise ValueError(fix_message(f"{self!r} has no rule", "give a pattern", _SCOPE))
+        if isinstance(self.rule, str):
+            return rule(self.rule, verb=verb)
+        if self.rule.verb != verb:
+            problem = f"{self.rule!r} does not {verb}"
+            raise ValueError(fix_message(problem, f"give a rule that says {verb}, or a text without verb", _SCOPE))
+        return self.rule
 
 
-_SCOPE = "Scope('tool', lasts='session')\nScope('arguments', arguments=['path'])"
+_COVERS, _LASTS = ("call", "arguments", "tool", "pattern"), ("run", "session", "file")
+_SCOPE = (
+    "Scope('tool', lasts='session')\nScope('arguments', arguments=['path'])\n"
+    "Scope('pattern', rule='write_file(path=project/**)')"
+)
+
+
+def _checked_rule(given: object) -> str | ArgumentRule:
+    """Return a rule as it is kept: a text as the notation writes it, a rule of its very class."""
+    from agentperm_nb.permissions.arguments import AllowByArguments, ArgumentRule, DenyByArguments
+    from agentperm_nb.permissions.notation import rule
+
+    if isinstance(given, str):
+        try:
+            return str(rule(given, verb="allow")).removeprefix("allow ")
+        except ValueError as error:
+            problem, _, rest = str(error).partition("\nFix: ")
+            raise ValueError(fix_message(problem, rest.partition("\nExample:")[0], _SCOPE)) from None
+    if not isinstance(given, ArgumentRule) or not given.by_arguments:  # a check of its own would be lost
+        problem = f"rule= takes a rule on arguments (got: {given!r})"
+        raise TypeError(fix_message(problem, "write it in the notation", _SCOPE))
+    if not isinstance(given, AllowByArguments | DenyByArguments):
+        problem = f"rule= takes a rule that allows or denies (got: {given!r})"
+        raise ValueError(fix_message(problem, "leave the verb out: the answer says it", _SCOPE))
+    return rule(str(given))
 
 
 def _is_one_of(value: object, words: tuple[str, ...]) -> bool:
@@ -143,6 +206,8 @@ class ApprovalDecision:
                 )
             object.__setattr__(self, "edited_args", freeze(self.edited_args))
         self._check_together()
+        if self.scope is not None and self.scope.rule is not None:
+            self.scope.permission(allow=self.allows)  # says now that it says the opposite
 
     def _check_together(self) -> None:
         problem = ""
@@ -206,7 +271,7 @@ def _plain(value: Any) -> ApprovalDecision | None:
             value.action,
             reason=value.reason,
             edited_args=value.edited_args,
-            scope=scope if scope is None else Scope(scope.covers, scope.lasts, scope.arguments),
+            scope=scope if scope is None else Scope(scope.covers, scope.lasts, scope.arguments, scope.rule),
             stop=value.stop,
             approver=value.approver,
         )

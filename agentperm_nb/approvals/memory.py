@@ -2,8 +2,9 @@
 
 1. A remembered answer is looked up after the rules: it never passes a deny.
 2. It holds for one user, one path of agents and whoever was asked, for a run or a session; for the same call, for calls
-   with the same values in named arguments, or for a tool. An answer of one person stands in for nobody else.
-3. Where several apply, a denial wins.
+   with the same values in named arguments, for those that a rule fits (`approvals.patterns`), or for a tool. An answer
+   of one person stands in for nobody else.
+3. Where several apply, a denial wins, whatever they are for.
 4. Each has a number, from 1, which is never given again. It can be revoked: it does not count from then on.
 5. It is in memory only. Of more than `KEPT` the oldest allow is dropped first, so that no denial makes room for an
    allow that it holds back.
@@ -21,11 +22,13 @@ from typing import Any, Literal, TypeAlias
 
 from agentperm_nb.approvals.decisions import Scope
 from agentperm_nb.approvals.facts import clock
+from agentperm_nb.approvals.patterns import Patterns
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.context import RunContext
+from agentperm_nb.context import RunContext, running_in
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import call_text, canonical_json, digest, json_text, sha256
 from agentperm_nb.render import shorten, table_html, table_text
+from agentperm_nb.tools import Tool
 
 __all__ = ["KEPT", "Memory", "Remembered", "RememberedAnswers", "covers_text"]
 
@@ -35,10 +38,10 @@ KEPT = 10_000
 _LONGEST, _IN_TEXT = 500, 80  # characters of what an answer covers
 _COLUMNS = ("number", "answer", "covers", "lasts", "user", "agent", "approver", "from call", "when")
 
-_Place: TypeAlias = tuple[str | None, tuple[str, ...], int, str, str, str]
-"""User, path of agents, whoever was asked, ``run`` or ``session`` and its id, tool."""
+_Place: TypeAlias = tuple[str | None, tuple[str, ...], int, str, str, str | None]
+"""User, path of agents, whoever was asked, ``run`` or ``session`` and its id, tool; None for rules on any tools."""
 _What: TypeAlias = str | tuple[str, ...]
-"""``call``, ``tool``, or the sorted names of arguments."""
+"""``call``, ``tool``, ``pattern``, or the sorted names of arguments."""
 _Key: TypeAlias = tuple[_Place, _What, str, bool]
 
 
@@ -51,7 +54,7 @@ class Remembered:
     allow: bool
     """Whether it allows; else it denies."""
     tool: str
-    """Name of the tool."""
+    """Name of the tool; of a rule, it may be a pattern of names."""
     covers: str
     """Which calls, in words; secrets are masked."""
     lasts: Literal["run", "session"]
@@ -73,6 +76,8 @@ class Remembered:
     """As the answer gave it."""
     reason: str | None = None
     """As the answer gave it; it is not masked."""
+    rule: str | None = None
+    """The rule of a pattern in its notation; secrets are masked."""
 
     @property
     def answer(self) -> str:
@@ -144,6 +149,9 @@ def covers_text(scope: Scope, name: str, shown_args: Mapping[str, Any]) -> str:
     """
     if scope.covers == "tool":
         return f"every call of {name}"
+    if scope.rule is not None:
+        text = scope.rule if isinstance(scope.rule, str) else scope.rule.notation.partition(" ")[2]
+        return f"calls that fit {text}"
     if scope.covers == "call":
         return f"exactly {call_text(name, shown_args)}"
     there = [f"{key}={json_text(shown_args[key])}" for key in scope.arguments if key in shown_args]
@@ -172,6 +180,7 @@ class Memory:
         self._by_key: dict[_Key, int] = {}
         self._kinds: dict[_Place, dict[_What, int]] = {}
         """The kinds of scopes that there are at one place, with how many answers of each."""
+        self._patterns: dict[_Place, Patterns] = {}
         self._listeners: dict[object, Callable[[], object]] = {}
         self._gone: deque[object] = deque()
 
@@ -195,6 +204,7 @@ class Memory:
         approver: str | None = None,
         from_call: str = "",
         reason: str | None = None,
+        rule: str | None = None,
     ) -> Remembered:
         """Keep an answer for calls like `call`, and tell the listeners. It takes the place of one that is just alike.
 
@@ -208,20 +218,25 @@ class Memory:
             approver: Name of the person, where it is known.
             from_call: Our key of the call.
             reason: The reason that was given.
+            rule: The rule of a pattern, as it may be shown.
 
         Raises:
             TypeError: The arguments are not JSON.
-            ValueError: The arguments hold NaN or an infinity.
+            ValueError: The arguments hold NaN or an infinity, or the scope is for a file.
         """
+        if scope.lasts == "file":
+            raise ValueError(fix_message("a memory keeps nothing for a file", "say run or session", "Scope('tool')"))
         where = context.run_id if scope.lasts == "run" else context.session_id
         what: _What = tuple(sorted(scope.arguments)) if scope.covers == "arguments" else scope.covers
-        place = (context.user_id, context.agent_path, id(asked), scope.lasts, where, call.name)
-        key = (place, what, _values(what, call), allow)
+        pattern = scope.permission(allow=allow) if scope.covers == "pattern" else None
+        tool = call.name if pattern is None else None
+        place = (context.user_id, context.agent_path, id(asked), scope.lasts, where, tool)
+        key = (place, what, _values(what, call) if pattern is None else pattern.notation, allow)
         with self._lock:
             made = Remembered(
                 next(self._numbers),
                 allow,
-                call.name,
+                call.name if pattern is None else pattern.tool,
                 shorten(covers, _LONGEST),
                 scope.lasts,
                 context.user_id,
@@ -233,6 +248,7 @@ class Memory:
                 context.session_id,
                 scope,
                 reason,
+                rule,
             )
             if key in self._by_key:
                 self._drop(self._by_key[key])
@@ -242,6 +258,8 @@ class Memory:
             self._by_key[key] = made.number
             kinds = self._kinds.setdefault(place, {})
             kinds[what] = kinds.get(what, 0) + 1
+            if pattern is not None:
+                self._patterns.setdefault(place, Patterns()).add(made.number, pattern)
             if allow:
                 self._allows[made.number] = None
             self._forget_gone()
@@ -256,6 +274,7 @@ class Memory:
         call: ToolCall,
         asked: object,
         *,
+        tool: Tool | None = None,
         counts: Callable[[Remembered], bool] = lambda allowing: True,
     ) -> Remembered | None:
         """Return the answer that holds for a call, or None.
@@ -264,20 +283,32 @@ class Memory:
             context: The run that the call belongs to.
             call: The call.
             asked: Whoever would be asked about it.
+            tool: Its tool.
             counts: Whether an answer that allows counts here.
         """
         if not self._by_key:
             return None
+        owner = (context.user_id, context.agent_path, id(asked))
+        ends = (("run", context.run_id), ("session", context.session_id))
         values: dict[_What, str] = {}
         with self._lock:
             for allow in (False, True):
-                for lasts, where in (("run", context.run_id), ("session", context.session_id)):
-                    place = (context.user_id, context.agent_path, id(asked), lasts, where, call.name)
+                for lasts, where in ends:
+                    place = (*owner, lasts, where, call.name)
                     for what in self._kinds.get(place, ()):
                         if what not in values:
                             values[what] = _values(what, call)
                         number = self._by_key.get((place, what, values[what], allow))
                         if number is not None:
+                            found = self._kept[number].remembered
+                            if not allow or counts(found):
+                                return found
+                for lasts, where in ends:
+                    patterns = self._patterns.get((*owner, lasts, where, None))
+                    if patterns is None:
+                        continue
+                    with running_in(context):
+                        for number in patterns.fitting(call, tool, allow=allow):
                             found = self._kept[number].remembered
                             if not allow or counts(found):
                                 return found
@@ -334,6 +365,11 @@ class Memory:
         place, what, _, _ = kept.key
         del self._by_key[kept.key]
         self._allows.pop(number, None)
+        patterns = self._patterns.get(place)
+        if patterns is not None:
+            patterns.drop(number)
+            if not patterns:
+                del self._patterns[place]
         kinds = self._kinds[place]
         kinds[what] -= 1
         if not kinds[what]:

@@ -47,6 +47,7 @@ _VERBS: dict[str, type[ArgumentRule]] = {"deny": DenyByArguments, "allow": Allow
 
 _VERB = re.compile(r"\S*")
 _TOOL = re.compile(r"[^\s(){},\"]*")
+_ANOTHER_TOOL = re.compile(r"(?!because\s)[^\s(){},\"]")
 _BOUND = re.compile(rf"({DATE})|({NUMBER})")
 _BOUND_FIRST = re.compile(rf"(?:{DATE}|{NUMBER})\s*[<>]")
 _RANGE = re.compile(rf"({DATE}|{NUMBER})?(<)?\.\.(<)?({DATE}|{NUMBER})?")
@@ -57,12 +58,13 @@ _IN = re.compile(r"(not\s+)?in\b(?=\s*\{)")
 _OPERATOR = re.compile(r"!=|<=|>=|==|=<|=>|=|<|>")
 
 
-def rule(text: str, *, name: str | None = None) -> ArgumentRule:
+def rule(text: str, *, name: str | None = None, verb: str | None = None) -> ArgumentRule:
     """Return the rule that a text says.
 
     Args:
         text: The rule in its notation, such as ``deny read_file(path=**/.env)``.
         name: What the log calls it; its notation when left out.
+        verb: ``allow``, ``deny`` or ``ask``, for a text without one.
 
     Raises:
         TypeError: `text` or `name` is not a string.
@@ -70,7 +72,7 @@ def rule(text: str, *, name: str | None = None) -> ArgumentRule:
     """
     if not isinstance(text, str):
         raise TypeError(fix_message(f"rule() takes a text (got: {text!r})", "write the rule as a text", EXAMPLE))
-    return _Parser(text, name).rule()
+    return _Parser(text, name, verb=verb).rule()
 
 
 def rules(source: str | Iterable[str]) -> list[ArgumentRule]:
@@ -98,9 +100,11 @@ def rules(source: str | Iterable[str]) -> list[ArgumentRule]:
 class _Parser(Scanner):
     """Reads one rule, from left to right."""
 
-    def __init__(self, text: str, name: str | None, where: str = "", *, comments: bool = False) -> None:
+    def __init__(
+        self, text: str, name: str | None, where: str = "", *, comments: bool = False, verb: str | None = None
+    ) -> None:
         super().__init__(text, where)
-        self.name = name
+        self.name, self.verb = name, verb
         self.comments = comments
 
     # --- the rule -----------------------------------------------------------------------------------------------------
@@ -108,7 +112,7 @@ class _Parser(Scanner):
     def rule(self) -> ArgumentRule:
         self.space()
         start = self.at
-        verb = self.take(_VERB)
+        verb = self.verb if self.verb is not None else self.take(_VERB)
         if verb not in _VERBS:
             problem = "there is nothing in it" if start == len(self.text) else "it begins with none of allow, deny, ask"
             self.fail(problem, "begin with allow, deny or ask, in lower case", start)
@@ -116,8 +120,11 @@ class _Parser(Scanner):
         start = self.at
         tool = self.string() if self.peek('"') else self.take(_TOOL)
         if not tool:
-            self.fail("the name of a tool is missing", "write the name of the tool after the verb", start)
+            fix = "write the name of the tool after the verb" if self.verb is None else "begin with the name of a tool"
+            self.fail("the name of a tool is missing", fix, start)
         self.space()
+        if self.verb is not None and tool in _VERBS and _ANOTHER_TOOL.match(self.text, self.at):
+            self.fail(f"it begins with {tool}, and here a rule has no verb", "leave the verb out", start)
         conditions = self.conditions() if self.peek("(") else []
         self.space()
         reason = self.reason()

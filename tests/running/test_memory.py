@@ -267,7 +267,7 @@ def test_a09_a_session_is_all_runs_of_the_kernel_and_ends_with_it(driver: str) -
 
 @both_drivers
 def test_a10_what_is_not_offered_says_so_and_the_call_is_asked_about_each_session(driver: str) -> None:
-    with pytest.raises(ValueError, match="'run' or 'session'; for longer than a session, write a permission"):
+    with pytest.raises(ValueError, match="'run' or 'session', or 'file' for a pattern"):
         Scope("call", lasts="forever")  # type: ignore[arg-type]
 
     def handler(request: ApprovalRequest) -> Any:
