@@ -2,23 +2,28 @@
 
 1. A rule that is left out would have had no opinion; whatever is not certain of that is asked. The order of the list
    stays.
-2. For a text it is known from one piece of it that has to be in every text that a pattern matches, for an address from
-   its domain, for a number from the bounds. Any other value is put to every rule.
+2. For a text it is known from one piece of it that has to be in every text that a pattern matches, for a path from a
+   name in it or where it lies (`path_index`), for an address from its domain, for a number from the bounds. Any other
+   value is put to every rule.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.matching.conditions import Condition
+from agentperm_nb.permissions.matching.conditions import Condition, here
 from agentperm_nb.permissions.matching.declared import Declared, declared_by
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes
 from agentperm_nb.permissions.matching.mails import Mail, address_of
 from agentperm_nb.permissions.matching.numbers import Numbers
+from agentperm_nb.permissions.matching.path_index import PathIndex
+from agentperm_nb.permissions.matching.paths import PathPattern
 from agentperm_nb.permissions.matching.reading import Matcher
 from agentperm_nb.permissions.matching.texts import Text
 from agentperm_nb.permissions.matching.values import OneOf
@@ -42,6 +47,7 @@ class _Table:
         self.pieces: list[tuple[str, int]] = []
         self.domains: dict[str, list[int]] = {}
         self.ranges: list[tuple[float, float, int]] = []
+        self.paths: list[tuple[int, PathPattern]] = []
         self.of_texts: list[int] = []
         self.of_mails: list[int] = []
         self.of_numbers: list[int] = []
@@ -55,6 +61,8 @@ class _Table:
         elif isinstance(matcher, Mail):
             self.domains.setdefault(matcher.domain, []).append(place)
             self.of_mails.append(place)
+        elif isinstance(matcher, PathPattern):
+            self.paths.append((place, matcher))
         else:
             self.of_texts.append(place)
             for text in _texts(matcher):
@@ -67,13 +75,26 @@ class _Table:
         """Return the rules that may match a value, or be unable to read it."""
         kind = type(value)
         if kind is str:
-            return [*self._of_text(value), *self._of_address(value), *self.of_numbers]
+            return [*self._of_path(value), *self._of_text(value), *self._of_address(value), *self.of_numbers]
         if kind is int or (kind is float and math.isfinite(value)):
             found = [place for low, high, place in self.ranges if low <= value <= high]
-            return [*found, *self.of_texts, *self.of_mails]
+            return [*found, *self.of_texts, *self.of_mails, *(place for place, _ in self.paths)]
         if self.lists and isinstance(value, list) and value and all(type(item) is str for item in value):
             return [place for item in value for place in self.places(item)]
         return self.everything
+
+    @cached_property
+    def _path_index(self) -> PathIndex:
+        return PathIndex(self.paths)
+
+    def _of_path(self, text: str) -> Sequence[int]:
+        if not self.paths:
+            return ()
+        try:
+            where = here()
+        except OSError:  # there is no folder that it would be relative to
+            return [place for place, _ in self.paths]
+        return self._path_index.candidates(text, where)
 
     def _of_text(self, text: str) -> list[int]:
         if not self.of_texts:
@@ -162,7 +183,7 @@ def _is_known(condition: Condition, declared: Declared) -> bool:
         matcher = condition.matcher_for(slot)
     except ValueError:
         return False
-    if isinstance(matcher, Numbers | Mail):
+    if isinstance(matcher, Numbers | Mail | PathPattern):
         return True
     texts = _texts(matcher)
     return bool(texts) and all(text.glob.needle for text in texts)

@@ -24,7 +24,7 @@ from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, 
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, WIDE, Pattern, json_kind
 from agentperm_nb.permissions.matching.values import Exact, Not, OneOf, json_types_of, mapped
 
-__all__ = ["Condition"]
+__all__ = ["Condition", "here"]
 
 _NOWHERE = Where("/", "~", False)
 """For what is read the same everywhere."""
@@ -113,7 +113,7 @@ class Condition:
             return Reading(False, False, slot.problem)
         try:
             matcher = self._as_path if slot.is_path else self._as_text
-            where = _here() if slot.is_path or self._for_paths else _NOWHERE
+            where = here() if slot.is_path or self._for_paths else _NOWHERE
         except ValueError as error:  # its argument has no path's name, and the tool says that it is one
             return Reading(False, False, str(error).partition("\n")[0])
         except OSError:
@@ -256,7 +256,7 @@ def _types_text(types: frozenset[str] | None) -> str:
 _latest: tuple[RunContext, Where] | None = None
 
 
-def _here() -> Where:
+def here() -> Where:
     """Return where the paths of the current run are read."""
     global _latest
     context = get_run_context()

@@ -104,6 +104,16 @@ class PathPattern(Matcher):
         """True: where a path leads may have changed before the call starts."""
         return True
 
+    @property
+    def literal_name(self) -> str:
+        """A name without wildcards behind the first wildcard, folded; every path that matches has it, if it is one."""
+        rest = self._forms_of(False)[0].rest
+        return next((folded(name) for name in reversed(rest) if name != "**" and not re.search(r"[*?\[]", name)), "")
+
+    def starts(self, where: Where) -> set[Parts]:
+        """Return where it begins, folded: at or above every path that matches."""
+        return {start for form in self._forms_of(where.windows) for start in self._starts(form, where).folded(folded)}
+
     def read(self, value: Any, where: Where) -> Reading:
         """Read a value as a path; see `Matcher.read`."""
         if not isinstance(value, str):

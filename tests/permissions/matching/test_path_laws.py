@@ -23,6 +23,7 @@ from agentperm_nb.permissions.arguments import AllowByArguments, DenyByArguments
 from agentperm_nb.permissions.builtin import AllowByDefault
 from agentperm_nb.permissions.deciding import PermissionList, decide
 from agentperm_nb.permissions.matching.lists import AnyOf
+from agentperm_nb.permissions.matching.path_index import PathIndex
 from agentperm_nb.permissions.matching.paths import PathPattern
 from agentperm_nb.permissions.matching.reading import Where
 
@@ -169,6 +170,12 @@ PATTERNS = [
     "[s]ecret/**",
     "~/job/secret/**",
 ]
+
+MORE_PATTERNS = [
+    "**/.env", "*.txt", "**/*.txt", "**/sub/*", "project/out/**", "project/out.txt", "project/loop/**", "secret\\*",
+    "ünï/**", "**/ünï.txt", "~", "/", "/**", "/*/**", "project/", "**/key.txt", "**/KEY.*", "project/[a-z].txt",
+    "alias/in/deep.txt", "**/project/**/deep.*", "../**", "/proc/**",
+]  # fmt: skip
 
 seeds = st.randoms(use_true_random=False)
 
@@ -358,6 +365,18 @@ def test_a_reading_never_raises_and_an_allow_is_never_wider_than_a_deny(
         opposite = reading.negated()
         assert not (reading.narrow and opposite.narrow)
         assert reading.wide or opposite.wide
+
+
+@many
+@given(text=st.one_of(any_paths(), st.text(max_size=30)), chance=seeds)
+def test_an_index_of_patterns_leaves_none_out_that_matches(folders: Folders, text: str, chance: random.Random) -> None:
+    texts = [folders.named(one) for one in [*PATTERNS, *ROOTS, *MORE_PATTERNS]]
+    chance.shuffle(texts)
+    patterns, path = [PathPattern(one) for one in texts], folders.named(text)
+    index, where = PathIndex(enumerate(patterns)), folders.where()
+    matching = {number for number, pattern in enumerate(patterns) if pattern.read(path, where).wide}
+    assert matching <= set(index.candidates(path, where))
+    assert matching <= set(index.candidates(path, where))  # with what it keeps
 
 
 # --- Windows ----------------------------------------------------------------------------------------------------------
