@@ -1,0 +1,1 @@
+"""What `permissions.lint` looks for, one kind of mistake a file."""
