@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["LinkError", "follow", "ignores_case", "is_there", "same_place"]
+__all__ = ["LinkError", "follow", "follow_on_windows", "ignores_case", "is_there", "same_place"]
 
 _MOST_LINKS = 40
 
@@ -50,8 +50,6 @@ def follow(parts: Sequence[str], known: MutableMapping[str, Any]) -> tuple[str, 
     Raises:
         LinkError: Nobody can say where it leads.
     """
-    if os.name == "nt":
-        return os.path.realpath("/".join(parts)).replace("\\", "/"), []
     path = "/" + "/".join(parts) if parts else ""
     found = known.get(path)
     if found is _PLAIN or found is _MISSING:
@@ -64,6 +62,24 @@ def follow(parts: Sequence[str], known: MutableMapping[str, Any]) -> tuple[str, 
             _without_links(folder, known)
     leads, passed, _, _ = _along("", parts, known, 0)
     return leads, passed
+
+
+def follow_on_windows(parts: Sequence[str]) -> str:
+    """Return where a path leads, with long names for short ones.
+
+    Args:
+        parts: Its names; the first is its drive, or its machine.
+
+    Raises:
+        LinkError: Nobody can say where it leads.
+    """
+    try:
+        leads = os.path.realpath("/".join((*parts, ""))).replace("\\", "/")
+    except (OSError, ValueError):
+        raise LinkError("a path that cannot be looked up") from None
+    if leads[:8].upper() == "//?/UNC/":
+        return f"//{leads[8:]}"
+    return leads.removeprefix("//?/")
 
 
 def _without_links(path: str, known: MutableMapping[str, Any]) -> bool:

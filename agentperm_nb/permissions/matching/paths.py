@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from agentperm_nb.permissions.matching.links import LinkError, follow, ignores_case, same_place
+from agentperm_nb.permissions.matching.links import LinkError, follow_on_windows, ignores_case, same_place
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
 from agentperm_nb.permissions.matching.path_globs import Form, Rest, checked_pattern, forms_of
 from agentperm_nb.permissions.matching.places import (
@@ -245,7 +245,10 @@ def _windows_starts(form: Form, where: Where) -> _Starts:
     start = place[:root] if form.anchor == "/" else place
     found = [(*start[:root], *normal(start[root:], form.fixed))]
     if os.name == "nt":
-        found.append(parts_of_place(follow(found[0], where.links)[0]))
+        try:
+            found.append(parts_of_place(follow_on_windows(found[0])))
+        except LinkError:
+            return _Starts(found, False, form.anywhere)
     return _Starts(found, True, form.anywhere)
 
 

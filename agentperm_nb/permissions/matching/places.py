@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
-from agentperm_nb.permissions.matching.links import LinkError, follow, is_there
+from agentperm_nb.permissions.matching.links import LinkError, follow, follow_on_windows, is_there
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes
 from agentperm_nb.permissions.matching.reading import Where
 from agentperm_nb.permissions.matching.spellings import Counts, Spelling, changes_shape, spellings_of
@@ -229,6 +229,9 @@ def _windows_place(text: str, where: Where) -> Place:
         return Place(read.problem)
     narrow = list(read.narrow)
     if os.name == "nt":
-        narrow.extend(parts_of_place(follow(parts, where.links)[0]) for parts in read.narrow)
+        try:
+            narrow.extend(parts_of_place(follow_on_windows(parts)) for parts in read.narrow)
+        except LinkError as error:
+            return Place(str(error))
     exact = read.exact and not changes_shape(text)
     return Place(exact=exact, narrow=narrow, wide=read.wide, windows=True)

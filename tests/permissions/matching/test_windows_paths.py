@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentperm_nb.permissions.matching.links import LinkError, follow_on_windows
 from agentperm_nb.permissions.matching.paths import PathPattern
 from agentperm_nb.permissions.matching.reading import Reading, Where
 from agentperm_nb.permissions.matching.windows import fits_short, is_short, parts_of_place
@@ -231,6 +232,32 @@ def test_a_pattern_matches_as_the_table_says(pattern: str, value: str, denied: b
 )
 def test_a_place_is_taken_apart(path: str, parts: tuple[str, ...]) -> None:
     assert parts_of_place(path) == parts
+
+
+@pytest.mark.parametrize(
+    ("parts", "asked", "answer", "leads"),
+    [
+        (("C:", "Users", "ANN~1"), "C:/Users/ANN~1/", "C:\\Users\\annabel", "C:/Users/annabel"),
+        (("C:",), "C:/", "C:\\", "C:/"),
+        (("\\\\server", "share", "x"), "\\\\server/share/x/", "\\\\?\\UNC\\server\\share\\y", "//server/share/y"),
+        (("C:", "x"), "C:/x/", "\\\\?\\C:\\y", "C:/y"),
+    ],
+    ids=["short", "drive", "share", "prefix"],
+)
+def test_the_system_says_where_a_path_leads(
+    monkeypatch: pytest.MonkeyPatch, parts: tuple[str, ...], asked: str, answer: str, leads: str
+) -> None:
+    monkeypatch.setattr(os.path, "realpath", {asked: answer}.__getitem__)
+    assert follow_on_windows(parts) == leads
+
+
+def test_what_the_system_does_not_tell_cannot_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(path: str) -> str:
+        raise OSError(5, "no")
+
+    monkeypatch.setattr(os.path, "realpath", failing)
+    with pytest.raises(LinkError, match="a path that cannot be looked up"):
+        follow_on_windows(("C:", "x"))
 
 
 def test_a_folder_on_a_share_is_a_folder() -> None:
