@@ -4,6 +4,7 @@
 2. It holds for one user, one path of agents and whoever was asked, for a run or a session; for the same call, for calls
    with the same values in named arguments, for those that a rule fits (`approvals.patterns`), or for a tool. An answer
    of one person stands in for nobody else.
+   An allow by a rule on paths holds in the base folder in which it was given, and in no other.
 3. Where several apply, a denial wins, whatever they are for.
 4. Each has a number, from 1, which is never given again. It can be revoked: it does not count from then on.
 5. It is in memory only. Of more than `KEPT` the oldest allow is dropped first, so that no denial makes room for an
@@ -167,6 +168,8 @@ class _Kept:
     key: _Key
     asked: object
     """Whoever was asked. It is kept here so that its id, which is in the key, is nobody else's."""
+    folder: str | None = None
+    """Where alone it holds; None for anywhere."""
 
 
 class Memory:
@@ -254,7 +257,8 @@ class Memory:
                 self._drop(self._by_key[key])
             elif len(self._kept) >= KEPT:
                 self._drop(next(iter(self._allows or self._kept)))
-            self._kept[made.number] = _Kept(made, key, asked)
+            bound = pattern is not None and allow and pattern.reads_files
+            self._kept[made.number] = _Kept(made, key, asked, context.folder if bound else None)
             self._by_key[key] = made.number
             kinds = self._kinds.setdefault(place, {})
             kinds[what] = kinds.get(what, 0) + 1
@@ -309,9 +313,10 @@ class Memory:
                         continue
                     with running_in(context):
                         for number in patterns.fitting(call, tool, allow=allow):
-                            found = self._kept[number].remembered
-                            if not allow or counts(found):
-                                return found
+                            kept = self._kept[number]
+                            here = kept.folder is None or kept.folder == context.folder
+                            if here and (not allow or counts(kept.remembered)):
+                                return kept.remembered
         return None
 
     def revoke(self, number: int) -> Remembered:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
-from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.calls import ToolCall
+from agentperm_nb.context import RunContext
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, same_json
+from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.policy import PermissionRule
 from agentperm_nb.render import MASK
 from agentperm_nb.tools import Tool
@@ -82,6 +84,12 @@ class ApprovalRequest:
     expires_at: datetime | None = None
     """When it is denied for want of an answer (UTC), as far as that is known: where it is asked in its turn, the desk
     knows it from then on. See `Desk.begin_time`."""
+    permission: Permission | None = field(default=None, repr=False)
+    """The permission that sent the call here; of a policy or a mode object, its step."""
+    context: RunContext | None = field(default=None, repr=False)
+    """The run that the call belongs to."""
+    would_cover: Callable[[Scope], Any] | None = field(default=None, repr=False)
+    """Says which calls of the run a scope would cover, were the answer remembered; see `Agent.would_cover`."""
 
     def __post_init__(self) -> None:
         if self.expires_at is None and self.patience is not None and not self.in_turn:
