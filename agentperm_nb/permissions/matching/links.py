@@ -87,7 +87,7 @@ def _without_links(path: str, known: MutableMapping[str, Any]) -> bool:
 
     On Linux one look at the whole path tells: the system knows an open file by its path without links.
     """
-    if _OPEN_AT is None or not path:
+    if _OPEN_AT is None or not path or path.endswith(" (deleted)"):  # the system says this of a file that is gone
         return False
     try:
         opened = os.open(path, _OPEN_AT)

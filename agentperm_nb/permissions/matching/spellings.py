@@ -185,8 +185,9 @@ def _meant(text: str, windows: bool) -> Iterator[Spelling]:
         yield Spelling(text.replace("\\", ""), Counts.WIDE)
     if not text.isascii():
         seen = "".join(char for char in text if unicodedata.category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f")
-        for form in (unicodedata.normalize("NFC", text), _compatible(text), _compatible(seen)):
-            yield Spelling(form, Counts.WIDE)
+        for form in ("NFC", "NFD", "NFKC"):
+            yield Spelling(unicodedata.normalize(form, text), Counts.WIDE)
+        yield Spelling(_compatible(seen), Counts.WIDE)
         yield Spelling(_compatible(seen).translate(_SEPARATORS), Counts.WIDE)
 
 
@@ -203,10 +204,7 @@ def _decoded(text: str) -> str:
         return text
     from urllib.parse import unquote
 
-    try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError:
-        return text  # a name with a percent sign in it
+    return unquote(text)
 
 
 def _of_url(text: str) -> Iterator[str]:

@@ -138,7 +138,7 @@ def followed(random: random.Random, char: str) -> str:
 # In any part of a path, those that are links included.
 CHANGES: dict[str, Change] = {
     "slashes": in_slashes("//", "/./", "///", "/././/"),
-    "back": in_slashes("/nowhere/../", "/x/y/../../"),
+    "back": in_slashes("/nowhere/../", "/x/y/../../", "/%ff/../"),
     "end": around("|/", "|/.", "|//", "|/./"),
     "backslash": in_slashes("\\"),
     "backslashes": all_slashes("\\"),

@@ -174,6 +174,9 @@ SPELLINGS: list[tuple[str, bool, bool]] = [
     ("project/with%20blank.txt", NO, YES),
     ("%70roject/a.txt", NO, NO),
     ("project/%7Eann", NO, YES),
+    ("%73ecret/%ff/../key.txt", YES, NO),
+    ("%73ecret/%zz/../key.txt", YES, NO),
+    ("project/%ff.txt", NO, YES),
     # compatibility forms, letters that look alike, characters that are not seen
     ("ｓｅｃｒｅｔ/key.txt", YES, NO),
     ("ＳＥＣＲＥＴ/key.txt", YES, NO),
