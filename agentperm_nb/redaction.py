@@ -43,25 +43,30 @@ class Redactor:
 
     Args:
         rules: Functions that are given each text and return it masked; they run after the built-in rules.
+        secret: Names whose values are masked whole, beside those that look like a secret's.
 
     Raises:
         TypeError: It is not a list, or a rule is not callable.
     """
 
-    def __init__(self, rules: Iterable[Callable[[str], str]] = ()) -> None:
+    secret: frozenset[str]
+    """Names whose values are masked whole, beside those that look like a secret's."""
+
+    def __init__(self, rules: Iterable[Callable[[str], str]] = (), *, secret: Iterable[str] = ()) -> None:
         from agentperm_nb.masking import is_harmless, is_plain_name, is_secret_name, mask_text
 
         self._is_plain_name, self._is_secret_name = is_plain_name, is_secret_name
         self._is_harmless, self._mask_text = is_harmless, mask_text
         self._rules = _checked_rules(rules)
+        self.secret = frozenset(secret)
 
     def is_secret_name(self, name: str) -> bool:
         """Return whether a value of this name is masked: ``api_key``, ``X-Api-Key`` and ``APIKEY`` alike."""
-        return self._is_secret_name(name)
+        return name in self.secret or self._is_secret_name(name)
 
     def text(self, text: str) -> str:
         """Return `text` with secrets masked, also in JSON inside it."""
-        return self._text(text, _NOTHING, 0)
+        return self._text(text, self.secret, 0)
 
     def _text(self, text: str, secret: frozenset[str], depth: int) -> str:
         inner = _json_container(text) if "{" in text or "[" in text else None
@@ -89,6 +94,8 @@ class Redactor:
             value: Anything; what is not JSON becomes its masked ``repr``.
             secret: Names whose values are masked whole, at any depth.
         """
+        if self.secret:
+            secret = self.secret.union(secret)
         if type(value) is FrozenDict and not secret and self._nothing_to_hide(value):
             return value
         return self._value(value, frozenset(secret) if secret else _NOTHING, 0)

@@ -22,7 +22,7 @@ from agentperm_nb.tool_class import checked_timeout
 if TYPE_CHECKING:
     from agentperm_nb.approvals.requests import ApprovalRequest
 
-__all__ = ["Patience", "patience_of"]
+__all__ = ["Patience", "bounded", "patience_of"]
 
 _EXAMPLE = "NotebookHuman(timeout=300, reminders=[60, 240], on_reminder=lambda request: print(request.question))"
 
@@ -93,6 +93,20 @@ def patience_of(approver: object, permission: object = None) -> Patience | None:
     if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
         patience = patience.within(limit)
     return patience if patience.timeout is not None or patience.moments else None
+
+
+def bounded(patience: Patience | None, limits: Patience | None) -> Patience | None:
+    """Return a patience with the limit of another one as well, and its reminders where there are none.
+
+    Args:
+        patience: As the approver says.
+        limits: As somebody else says, such as a policy file.
+    """
+    if limits is None or patience is None:
+        return patience or limits
+    if not patience.moments and limits.moments:
+        patience = replace(limits, timeout=None).within(patience.timeout)
+    return patience.within(limits.timeout)
 
 
 def _checked_reminders(reminders: Any, timeout: float | None) -> tuple[float, ...]:

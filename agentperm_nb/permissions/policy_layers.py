@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -193,14 +194,17 @@ class Layer:
     """Who else may write the file, in words; empty where nobody may."""
     since: datetime | None
     """When the version in force was read (UTC); None where there was no file."""
+    digest: str | None
+    """SHA-256 of the version in force."""
 
     def __init__(self, name: str, path: Path, *, required: bool = False) -> None:
         self.name, self.path, self.required = name, path, required
-        self.file, self.problem, self.caution, self.since = EMPTY, "", "", None
+        self.file, self.problem, self.caution, self.since, self.digest = EMPTY, "", "", None, None
         self._seen: Stamp | str | None = None
         self._sure = True
         self._data: bytes | None = None
         self._of_data: tuple[PolicyFile, str] = (EMPTY, "")
+        self._error: PolicyFileError | None = None
 
     def __repr__(self) -> str:
         state = "not there" if self.since is None else f"{len(self.file.rules)} rules"
@@ -219,11 +223,12 @@ class Layer:
         problem = self.problem
         if not problem and self.required and self.since is None:
             problem = "there is no such file"
+        if problem and self._error is not None:
+            raise self._error
         if problem:
             what, _, rest = problem.partition("\nFix: ")
-            fix = rest.partition("\nExample:")[0] or "give the path of a policy file that can be read"
-            where = "" if what.startswith(str(self.path)) else f"{self.path}: "
-            raise PolicyFileError(fix_message(f"{where}{what}", fix, _EXAMPLE), self.path)
+            fix = rest or "give the path of a policy file that can be read"
+            raise PolicyFileError(fix_message(f"{self.path}: {what}", fix, _EXAMPLE), self.path)
 
     def look(self, check: Callable[[PolicyFile], None]) -> str:
         """Look whether the file has changed, and take the new version if it can be taken.
@@ -268,17 +273,29 @@ class Layer:
         changed = self.since is None or file != self.file
         if changed:
             self.file, self.since = file, datetime.now(UTC)
+        self.digest = hashlib.sha256(contents.data).hexdigest()
         self.problem = ""
         return "changed" if changed else ""
 
+    @property
+    def problem_in_short(self) -> str:
+        """The problem in one line, without the way to mend it."""
+        lines = self.problem.partition("\nFix: ")[0].splitlines()
+        return lines[0] if lines else ""
+
     def _read(self, data: bytes, check: Callable[[PolicyFile], None]) -> tuple[PolicyFile, str]:
+        self._error = None
         try:
             file = parse_policy(data.decode("utf-8-sig"), self.path, layer=self.name).keeping(self.file)
             check(file)
         except UnicodeDecodeError as error:
             return EMPTY, f"it is not in UTF-8 (byte {error.start})"
+        except PolicyFileError as error:
+            self._error = error
+            said = str(error).removeprefix(str(self.path)).removeprefix(": ").removeprefix(", ")
+            return EMPTY, said.partition("\nExample:")[0]
         except ValueError as error:
-            return EMPTY, str(error)
+            return EMPTY, str(error).partition("\nExample:")[0]
         return file, ""
 
     def _refuse(self, seen: Stamp | str | None, problem: str, *, sure: bool = True, news: bool = True) -> str:

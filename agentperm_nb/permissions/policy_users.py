@@ -12,6 +12,7 @@ from typing import Any
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
 from agentperm_nb.permissions.arguments import AllowByArguments, ArgumentRule, AskByArguments, DenyByArguments
+from agentperm_nb.permissions.kinds import DenyPermission, Permission
 from agentperm_nb.permissions.modes import DenyByMode, StandardPermissions
 from agentperm_nb.permissions.steps import ModeStep
 from agentperm_nb.permissions.verdicts import Verdict
@@ -24,6 +25,7 @@ __all__ = [
     "DenyByModeForUser",
     "FileMode",
     "deny_of_mode",
+    "is_for_user",
     "of_user",
 ]
 
@@ -34,6 +36,17 @@ def _works_for(user: str, *, wide: bool) -> bool:
     if context is None:
         return wide
     return context.user_id == user or (wide and (context.user_id is None or user in context.users_above))
+
+
+def is_for_user(permission: Permission) -> bool:
+    """Return whether a permission may have something to say in the current run, as far as the user tells.
+
+    Args:
+        permission: Any permission.
+    """
+    if not isinstance(permission, _ForUser | DenyByModeForUser | FileMode) or permission.user is None:
+        return True
+    return _works_for(permission.user, wide=isinstance(permission, DenyPermission))
 
 
 class _ForUser(ArgumentRule):

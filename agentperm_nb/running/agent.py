@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from agentperm_nb.approvals.signals import the_signals
 from agentperm_nb.audit.changes import ChangeEvent
 from agentperm_nb.context import running_in
 from agentperm_nb.errors import fix_message
-from agentperm_nb.json_values import sha256
 from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.redaction import Redactor
@@ -24,9 +23,19 @@ from agentperm_nb.running.engine import AUTO, Engine
 from agentperm_nb.running.formats import tool_specs
 from agentperm_nb.running.loops import TURN_LIMIT, Loop
 from agentperm_nb.running.models import Model, is_async_model, model_name
-from agentperm_nb.running.recording import Recorder
+from agentperm_nb.running.policy_keeping import Policy
 from agentperm_nb.running.reporter import Reporter
-from agentperm_nb.running.settings import check_budget, check_loop, check_model, check_reporter, check_turn_limit
+from agentperm_nb.running.settings import (
+    check_budget,
+    check_checks,
+    check_loop,
+    check_model,
+    check_reporter,
+    check_turn_limit,
+    checked_folder,
+    checked_policy,
+    checked_protected,
+)
 from agentperm_nb.running.subagents import AgentTool
 from agentperm_nb.running.turn_taking import check_texts
 from agentperm_nb.tools import Tool, as_tools
@@ -81,13 +90,19 @@ class Agent(Conversing):
         budget: How many calls, questions and seconds a run or a user may spend; may be shared with other agents.
         reporter: Who is told how a run goes.
         audit: The log of another agent, to share it; a new one in memory when left out.
+        policy: A policy file, a list of them, or a `PolicyFiles`; the administrator's and the user's are then looked
+            for, too. `permissions` left out is then an empty list: what no rule of a file decides is denied.
+        folder: What relative paths in arguments are relative to; the working directory when left out.
+        protected: Paths, and patterns of paths, that no call writes without a person's word, beside the policy files.
         user: On whose behalf the agent works; JupyterHub's user or the login name when left out.
         session: Id of the session; one for each kernel process when left out.
         redact: Functions from text to text that mask what the built-in rules do not know for a secret.
 
     Raises:
         TypeError: An argument has the wrong type, or both `human` and `approval_handler` were given.
-        ValueError: Two tools have one name, or a schema is not a JSON Schema.
+        ValueError: Two tools have one name, or a schema is not a JSON Schema; `policy` or `protected` with
+            ``permissions=None``, which switches all checks off.
+        PolicyFileError: A policy file is not there, cannot be read, or says what it may not.
     """
 
     description: str | None
@@ -115,6 +130,9 @@ class Agent(Conversing):
         budget: Budget | None = None,
         reporter: Reporter | None = None,
         audit: Log | None = None,
+        policy: Any = None,
+        folder: str | os.PathLike[str] | None = None,
+        protected: Iterable[Any] = (),
         user: str | None = None,
         session: str | None = None,
         redact: Iterable[Callable[[str], str]] = (),
@@ -138,24 +156,42 @@ class Agent(Conversing):
         self.name = name
         self.model, self.instructions, self.description, self.loop = model, instructions, description, loop
         self._turn_limit = turn_limit
-        self._given = not isinstance(permissions, _Default)
-        own = PermissionList(permissions if self._given else [AllowByReadOnly(), DecideByHuman()])
+        given = not isinstance(permissions, _Default)
+        self._given = given or policy is not None
+        default = [] if policy is not None else [AllowByReadOnly(), DecideByHuman()]
+        own = PermissionList(permissions if given else default)
+        self._folder = checked_folder(folder)
+        files = checked_policy(policy)
+        guarded = checked_protected(protected, self._folder)
+        check_checks(own, policy=policy is not None, protected=bool(guarded))
         self.audit: Log = as_log(audit)
         if human is not AUTO and human is not None:
             as_approver(human)  # says now what is wrong with it
         redactions = tuple(redact)
+        Redactor(redactions)  # says now what is wrong with them
+        tools_by_name = as_tools(listed)
+        self._policy = Policy(
+            own,
+            files=files,
+            given=self._given,
+            protected=guarded,
+            tools=tools_by_name,
+            redactions=redactions,
+            changed=self._session_changed,
+        )
         self._engine = Engine(
-            tools=as_tools(listed),
-            own=own,
+            tools=tools_by_name,
+            own=self._policy.permissions,
             store=self.audit.store,
             desk=the_desk,
-            redactor=Redactor(redactions),
-            policy_id=_policy_id(own),
+            redactor=self._policy.redactor,
             human=human,
             handler=handler_approver(approval_handler) if approval_handler is not None else None,
             policy_handler=_policy_handler(permission_handler, own),
             reporter=reporter,
             budget=budget,
+            patience=self._policy.patience,
+            look=self._refresh,
         )
         self._user, self._session, self._signals = user, session, signals
         self._settings: dict[str, Any] = {
@@ -166,7 +202,7 @@ class Agent(Conversing):
             "description": description,
             "loop": loop,
             "turn_limit": turn_limit,
-            "permissions": own.given if self._given and not own.unchecked else permissions,
+            "permissions": own.given if given and not own.unchecked else permissions,
             "human": human,
             "approval_handler": approval_handler,
             "permission_handler": permission_handler,
@@ -174,14 +210,20 @@ class Agent(Conversing):
             "budget": budget,
             "reporter": reporter,
             "audit": self.audit,
+            "policy": files,
+            "folder": self._folder,
+            "protected": guarded,
             "user": user,
             "session": session,
             "redact": redactions,
         }
-        self._note_policy()
+        self._note_now("agent made", {})
+        self._say()
 
     def copy(self, **changes: Any) -> Agent:
         """Return an agent with the same settings but for some; it shares the log, unless it is given another one.
+
+        It reads the policy files anew, and begins with the same rules of the session.
 
         Args:
             **changes: Settings of ``Agent(…)``, by name.
@@ -199,7 +241,10 @@ class Agent(Conversing):
         for one, other in (("human", "approval_handler"), ("approval_handler", "human")):
             if one in changes and other not in changes:  # it takes the place of the other
                 settings[other] = AUTO if other == "human" else None
-        return type(self)(**settings)
+        copied = type(self)(**settings)
+        if not copied.policy.own.unchecked:
+            copied.session_rules.add(*self.session_rules)
+        return copied
 
     def as_tool(self, *, name: str | None = None, description: str | None = None) -> AgentTool:
         """Return the agent as a tool of another one; ``tools=[agent]`` does so too.
@@ -226,8 +271,11 @@ class Agent(Conversing):
 
     @property
     def permissions(self) -> tuple[Any, ...]:
-        """The agent's own permissions as they were given, in list order; empty for None and for ``[]``."""
-        return self._engine.own.given
+        """The agent's own permissions as they were given, in list order; empty for None and for ``[]``.
+
+        What policy files and the session add to them, `policy` shows.
+        """
+        return self._policy.own.given
 
     @property
     def human(self) -> Any:
@@ -299,8 +347,9 @@ class Agent(Conversing):
         return self._card().html()
 
     def _card(self) -> AgentCard:
-        from agentperm_nb.running.card import AgentCard, rows
+        from agentperm_nb.running.card import AgentCard, policy_facts, rows
 
+        self._refresh()
         own = self._engine.own
         context = self._context(None, None, None)
         if self._engine.handler is not None:
@@ -317,20 +366,12 @@ class Agent(Conversing):
             ("asked", asked + (f" · {waiting} waiting" if waiting else "")),
             ("user", context.user_id or "unknown"),
             *((("budget", repr(self._engine.budget)),) if self._engine.budget is not None else ()),
+            *policy_facts(self._policy),
             ("log", repr(self.audit)),
         )
         with running_in(context):  # what is decided may depend on the user
             listed = rows(own, self._engine.tools)
         return AgentCard(self.name, own.unchecked, listed, facts, bypass=own.bypasses(context.user_id))
-
-    def _note_policy(self) -> None:
-        own = self._engine.own
-        recorder = Recorder(
-            self.audit.store, self._engine.redactor, self._engine.policy_id, self._context(None, None, None), None
-        )
-        listed = None if own.unchecked else [self._engine.redactor.text(text) for text in own.describe()]
-        bypass = own.bypasses(self._context(None, None, None).user_id)
-        recorder.note("policy", permissions=listed, unchecked=own.unchecked, bypass=bypass, how="agent made")
 
 
 def _first(first: Any, tools: Any, instructions: str | None) -> tuple[str | None, Any]:
@@ -354,12 +395,6 @@ def _is_listing(listed: object) -> bool:
 def _who(whom: Any) -> str:
     describe = getattr(whom, "describe", None)
     return str(describe()) if callable(describe) else repr(whom)
-
-
-def _policy_id(permissions: PermissionList) -> str:
-    if permissions.unchecked:
-        return "unchecked"
-    return "policy_" + sha256(json.dumps(permissions.describe()))[:12]
 
 
 def _policy_handler(handler: Any, own: PermissionList) -> PolicyHandlerApprover | None:

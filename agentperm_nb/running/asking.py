@@ -21,7 +21,7 @@ from typing import Any
 from agentperm_nb.approvals.approvers import HumanApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision, as_decision
 from agentperm_nb.approvals.desk import Answer, DeskChange
-from agentperm_nb.approvals.patience import patience_of
+from agentperm_nb.approvals.patience import Patience, bounded, patience_of
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import new_id, who
@@ -29,6 +29,7 @@ from agentperm_nb.errors import ToolError, warn_user
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
 from agentperm_nb.permissions.builtin import DECLINED, DecideByHuman
+from agentperm_nb.permissions.kinds import AskFirst
 from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.steps import marked
 from agentperm_nb.permissions.verdicts import Denied
@@ -36,6 +37,7 @@ from agentperm_nb.render import flags, visible
 from agentperm_nb.running.effects import AnswerKept, Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
+from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.running.recalling import answer_of, keep, recall, whom_to_ask
 from agentperm_nb.running.recording import describe_error
 from agentperm_nb.tools import Tool
@@ -147,9 +149,21 @@ class _Asking:
             policy_rule=item.said.rule if item.said is not None else None,
             bypass=self.turn.permissions.bypasses(self.turn.context.user_id),
             session=self.turn.context.session_id,
-            patience=patience_of(approver, permission),
+            patience=self._patience(item, approver),
             in_turn=bool(getattr(approver, "in_turn", False)),
         )
+
+    def _patience(self, item: CallItem, approver: Approver) -> Patience | None:
+        """Return how long a request waits: no longer than the policy files of whoever is asked, and of this agent."""
+        permission, said = item.request_permission, item.said
+        patience = patience_of(approver, permission)
+        its_own = said is not None and said.step is not None and said.step.handler is not None
+        if its_own or getattr(permission, "human", None) is not None:
+            return patience
+        asked = asks_for(permission, self.engine, self.turn.above, said)
+        for limits in {id(engine): engine.patience for engine in (asked, self.engine)}.values():
+            patience = bounded(patience, limits)
+        return patience
 
     @staticmethod
     def _marked(item: CallItem, tool: Tool) -> ToolCall:
@@ -317,6 +331,7 @@ class _Asking:
             self.turn.deny(item, again.verdict)
             self.turn.warn_of(item, again)
             return False
+        item.protected = item.protected or isinstance(again.permission, AskFirst)
         problem = self.turn.second_person_missing(item, again)
         if problem is not None:
             item.decided_by = again.decided_by

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
+from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.modes import DenyByMode
+from agentperm_nb.permissions.policy_users import is_for_user
+from agentperm_nb.permissions.protected import ProtectedPaths
 from agentperm_nb.permissions.steps import ModeStep, PerUserStep, PolicyStep, Step
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
 
-__all__ = ["AgentCard", "rows", "who_decides"]
+if TYPE_CHECKING:
+    from agentperm_nb.running.policy_keeping import Policy
+
+__all__ = ["AgentCard", "policy_facts", "rows", "who_decides"]
 
 _COLUMNS = ("tool", "says of itself", "decided by")
 
@@ -87,7 +95,14 @@ def _opinion(permission: Permission, tool: Tool) -> str:
     """
     if isinstance(permission, Step):
         return _opinion_of_step(permission, tool)
-    known = type(permission).__module__ == "agentperm_nb.permissions.builtin"
+    if isinstance(permission, ProtectedPaths):
+        return ""  # the card names the paths below its table
+    if not permission.may_apply(tool.name) or not is_for_user(permission):
+        return ""
+    if isinstance(permission, ArgumentRule) and (permission.by_arguments or hasattr(permission, "user")):
+        words = {"deny": "denied", "ask": "asked", "allow": "allowed"}
+        return "depends" if permission.conditions else words[permission.verb]
+    known = type(permission).__module__ == "agentperm_nb.permissions.builtin" or isinstance(permission, DenyByMode)
     if known and isinstance(permission, DecideByHuman):
         return "asked"
     if not known:
@@ -111,6 +126,8 @@ def _opinion_of_step(step: Step, tool: Tool) -> str:
         said = step.check(None, ToolCall(tool.name), tool)
     except Exception:  # noqa: BLE001 - a tool's hints may need arguments
         return "decides"
+    if said is None:
+        return ""
     return "decides" if said.warning else _word(said.verdict)
 
 
@@ -120,6 +137,28 @@ def _word(verdict: object) -> str:
     if isinstance(verdict, Allowed):
         return "allowed"
     return "asked" if isinstance(verdict, Ask) else ""
+
+
+def policy_facts(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Return what the card says of an agent's policy: its files, what is wrong with them, and what is protected."""
+    facts: list[tuple[str, str]] = []
+    if policy.layers or len(policy.session):
+        from agentperm_nb.running.policy_text import layer_text
+
+        there = [layer for layer in policy.layers if layer.since is not None]
+        said = [f"{layer.name} {layer.path} ({layer_text(layer)})" for layer in there]
+        count = len(policy.session)
+        said += [f"session ({count} rule{'s' * (count != 1)})"] if count else []
+        facts.append(("policy", " · ".join(said) or "no file is there"))
+        for layer in policy.layers:
+            if layer.problem:
+                problem = f"{layer.path} was not taken, the rules before it stay: {layer.problem_in_short}"
+                facts.append(("policy problem", problem))
+            if layer.caution:
+                facts.append(("policy problem", f"{layer.path}: {layer.caution}"))
+    if policy.protected is not None:
+        facts.append(("protected", ", ".join(dict.fromkeys(one.path for one in policy.protected.paths))))
+    return tuple(facts)
 
 
 def _says_of_itself(tool: Tool) -> str:

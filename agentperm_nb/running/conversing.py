@@ -277,6 +277,8 @@ class Conversing(Remembering):
         check_context(*told)
         state = self._run_state(prompt_or_state)
         above = levels_above.get()
+        self._refresh()
+        self._say()
         check_before_run(self._effective(), self._engine, above, blocking=blocking)
         if state.parent_id is None and above:
             state.parent_id = above[-1].run_id

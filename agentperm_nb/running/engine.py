@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
 from agentperm_nb.approvals.desk import Desk, DeskChange
 from agentperm_nb.approvals.memory import Memory
+from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import Approver
 from agentperm_nb.audit.changes import Changes
@@ -53,7 +54,6 @@ class Engine:
     store: Store
     desk: Desk
     redactor: Redactor
-    policy_id: str
     human: Any = AUTO
     """A Human, an approver, None for nobody on purpose, or AUTO."""
     handler: Approver | None = None
@@ -61,6 +61,10 @@ class Engine:
     """Answers what a policy asks, where the policy has no handler of its own."""
     reporter: Reporter | None = None
     budget: Budget | None = None
+    patience: Patience | None = None
+    """How long the agent's own human or handler has at most; as a policy file says."""
+    look: Callable[[], object] = lambda: None
+    """Looks whether a policy file has changed; then `own` is another list."""
     memory: Memory = field(default_factory=Memory)
     changes: Changes = field(default_factory=Changes)
     finished: int = 0
@@ -71,9 +75,25 @@ class Engine:
     _approvers: dict[int, Approver] = field(default_factory=dict)
     _policy_approvers: dict[int, Approver] = field(default_factory=dict)
     _asked: OrderedDict[str, Callable[[DeskChange], None]] = field(default_factory=OrderedDict)
+    _written: weakref.WeakValueDictionary[int, Permission] = field(default_factory=weakref.WeakValueDictionary)
 
     def __post_init__(self) -> None:
+        self._written.update((id(item), item) for item in self.own.items)
         _watch_for_late_answers(self)
+
+    def take(self, own: PermissionList, redactor: Redactor, patience: Patience | None) -> None:
+        """Go by another list from the next turn on."""
+        self._written.update((id(item), item) for item in own.items)
+        self.own, self.redactor, self.patience = own, redactor, patience
+
+    def latest(self) -> PermissionList:
+        """Return the agent's own list as it is now."""
+        self.look()
+        return self.own
+
+    def wrote(self, permission: Permission) -> bool:
+        """Return whether a permission is one of this agent's, or was when a turn that is under way began."""
+        return self._written.get(id(permission)) is permission
 
     def note_ran(self, digest: str) -> None:
         """Note that a call of this digest has finished."""

@@ -39,7 +39,7 @@ def explain_call(engine: Engine, permissions: PermissionList, state: State, call
     elif not problem:
         decision = _decide_here(permissions, state, call, found)
         problem = "; ".join(f"{field}: {text}" if field else text for field, text in found.check_args(call.args))
-    secret = found.secret if found is not None else frozenset[str]()
+    secret = engine.redactor.secret | (found.secret if found is not None else frozenset[str]())
     hidden = hidden_values(call.args, secret)
     made = explanation_of(
         permissions, call, decision, tool=found, problem=problem, redactor=engine.redactor, secret=secret

@@ -48,6 +48,8 @@ class CallItem:
     request: ApprovalRequest | None = None
     request_permission: Permission | None = None
     """The permission of the list that sent the call to a person."""
+    protected: bool = False
+    """Whether it was asked about as a call that would write a protected path, or a person made it one."""
     said: Said | None = None
     """What a policy or mode object said, which sent it there."""
     answer: Answer | None = None
@@ -71,6 +73,7 @@ class CallItem:
 
     def __init__(self, call: ToolCall, call_key: str, position: int, tool: Tool | None, redactor: Redactor) -> None:
         self.call, self.call_key, self.position, self.tool = call, call_key, position, tool
+        self._secret = redactor.secret | tool.secret if tool is not None else redactor.secret
         shown = redactor.value(call.args, secret=tool.secret if tool is not None else ())
         self.shown_args = shown if shown is call.args else freeze(shown)
         self.problem = call.invalid
@@ -94,10 +97,9 @@ class CallItem:
         """The values, as texts, that are masked whole because of their names, of the model's call and of the edited."""
         if not self.may_hide:
             return ()
-        secret = self.tool.secret if self.tool is not None else ()
         if self._hidden is None or self._hidden[0] is not self.edited:
             both = [self.call.args] if self.edited is None else [self.call.args, self.edited.args]
-            self._hidden = (self.edited, hidden_values(both, secret))
+            self._hidden = (self.edited, hidden_values(both, self._secret))
         return self._hidden[1]
 
     @property

@@ -27,7 +27,7 @@ from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.metering import Meter, stop_over_budget
-from agentperm_nb.running.nesting import Level
+from agentperm_nb.running.nesting import Level, latest_lists
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
 from agentperm_nb.running.reporter import Reporter, tell
@@ -62,6 +62,7 @@ class Ledger:
         taken: What was taken from the state, for a turn with its pending calls.
         reporter: Who is told of starts and ends.
         meter: What the turn counts towards, where there is a budget.
+        policy_id: What the log calls the agent's own list; that of `permissions` when left out.
     """
 
     context: RunContext
@@ -93,12 +94,13 @@ class Ledger:
         taken: TurnInHand | None = None,
         reporter: Reporter | None = None,
         meter: Meter | None = None,
+        policy_id: str | None = None,
     ) -> None:
         self.meter: Meter | None = meter
         self.engine, self.context, self.state, self.turn, self.post = engine, context, state, turn, post
         self.permissions, self.above, self.prepare = permissions, above, prepare
         self.recorder: Recorder = Recorder(
-            engine.store, engine.redactor, engine.policy_id, context, turn, engine.changes
+            engine.store, engine.redactor, policy_id or permissions.policy_id, context, turn, engine.changes
         )
         self.stand_ins: Mapping[int, Tool] = stand_ins or {}
         self.message, self.taken, self.reporter = message, taken, reporter
@@ -110,6 +112,7 @@ class Ledger:
         ]
         self.in_hand: TurnInHand | None = None
         """The turn as the state knows it, once it has begun."""
+        self._bound: tuple[tuple[PermissionList, ...], PermissionList] | None = None
         self.stopped: StoppedByPermission | StoppedByBudget | None = None
         self.awaited = False
         """Whether an answer has been awaited in this turn."""
@@ -129,7 +132,7 @@ class Ledger:
         assert item.tool is not None
         self.context.links.clear()  # a link may lead elsewhere by now
         self.deciding = item
-        generator = deciding(self.permissions, self.state, item.final, item.tool)
+        generator = deciding(self._latest(), self.state, item.final, item.tool)
         current = settle(generator)
         while True:
             current = yield from self.until_a_person(generator, current)
@@ -138,6 +141,13 @@ class Ledger:
                 return current
             no_opinion = any(permission is current.permission for permission in item.passed)
             current = resume(generator, None if no_opinion else Ask("a person has been asked"))
+
+    def _latest(self) -> PermissionList:
+        """Return the list that the turn began with, and what the agents at work deny by now."""
+        lists = (*latest_lists(self.above), self.engine.latest())
+        if self._bound is None or any(one is not other for one, other in zip(lists, self._bound[0], strict=True)):
+            self._bound = (lists, self.permissions.bound_by(lists))
+        return self._bound[1]
 
     def second_person_missing(self, item: CallItem, decision: Decision) -> str | None:
         """Return why an answer that was given does not do for whoever asks now; None where it does."""

@@ -1,7 +1,8 @@
 """Runs inside runs: which permissions bind an agent that is called by another agent's tool.
 
 1. A run that is started inside a tool call is below the run that makes the call.
-2. The deny permissions of every run above come first, outermost first.
+2. The deny permissions of every run above come first, outermost first; their protected paths are asked about. What they
+   deny by now counts, too, if that is more than when their turn began.
 3. Then the agent's own list; an agent that was given none has the list of the run above it.
 4. Each permission asks whoever is asked in the run that wrote it; where that run was given nobody to ask, whoever is
    asked in the run above it.
@@ -35,6 +36,7 @@ __all__ = [
     "check_one_human",
     "effective",
     "is_async_only",
+    "latest_lists",
     "levels_above",
 ]
 
@@ -82,10 +84,16 @@ def effective(own: PermissionList, *, given: bool, above: tuple[Level, ...]) -> 
     """
     if not above:
         return own
+    latest = latest_lists(above)
     if not given:
-        return above[-1].permissions
+        return above[-1].permissions.bound_by([*latest, own])
     items = None if own.unchecked else own.items
-    return PermissionList(items, above=[level.permissions for level in above])
+    return PermissionList(items, above=[*(level.permissions for level in above), *latest])
+
+
+def latest_lists(above: tuple[Level, ...]) -> list[PermissionList]:
+    """Return the own lists of the agents above as they are now."""
+    return [level.engine.latest() for level in above]
 
 
 def asks_for(
@@ -99,7 +107,7 @@ def asks_for(
     policy = said is not None and said.step is not None and said.step.has_policy
     chain = [engine, *(level.engine for level in reversed(above))]  # innermost first
     for index, writer in enumerate(chain):
-        if any(item is permission for item in writer.own.items):
+        if permission is not None and writer.wrote(permission):
             chain = chain[index:]
             break
     given = (

@@ -1,7 +1,8 @@
 """Remembered answers in a turn: looked up where somebody would be asked, kept when one is given.
 
 1. An answer stands in for whoever gave it: it is looked up for the one who would be asked now.
-2. Where a second person is needed, an allow counts only if another person gave it.
+2. Where a second person is needed, an allow counts only if another person gave it. Of a call that would write a
+   protected path, only one for this very call counts.
 3. A scope that names an argument which the tool does not have is not kept: it would cover calls that nobody meant.
 """
 
@@ -16,6 +17,7 @@ from agentperm_nb.approvals.memory import Remembered, covers_text
 from agentperm_nb.approvals.requests import Approver
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import warn_user
+from agentperm_nb.permissions.kinds import AskFirst
 from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
@@ -39,6 +41,8 @@ def recall(turn: Ledger, item: CallItem, approver: Approver) -> Remembered | Non
 
 
 def _counts(item: CallItem, user: str | None, allowing: Remembered) -> bool:
+    if isinstance(item.request_permission, AskFirst) and allowing.scope.covers != "call":
+        return False
     return second_person_problem(item.request_permission, allowing.approver, user) is None
 
 

@@ -49,7 +49,7 @@ class Remembering(TurnTaking):
 
     def _note_revoked(self, revoked: tuple[Remembered, ...]) -> None:
         engine, (name, source) = self._engine, who()
-        recorder = Recorder(engine.store, engine.redactor, engine.policy_id, self._context(None, None, None), None)
+        recorder = Recorder(engine.store, engine.redactor, engine.own.policy_id, self._context(None, None, None), None)
         for one in revoked:
             recorder.hold(
                 "revoked",

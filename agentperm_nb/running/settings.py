@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.loops import Loop
 from agentperm_nb.running.models import checked_model
 from agentperm_nb.running.reporter import Reporter
 
-__all__ = ["check_budget", "check_loop", "check_model", "check_reporter", "check_turn_limit"]
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.deciding import PermissionList
+    from agentperm_nb.permissions.policy_layers import PolicyFiles
+
+__all__ = [
+    "check_budget",
+    "check_checks",
+    "check_loop",
+    "check_model",
+    "check_reporter",
+    "check_turn_limit",
+    "checked_folder",
+    "checked_policy",
+    "checked_protected",
+]
 
 _LOOP = "@loop(limit=30)\ndef coding(agent, state):\n    agent.think(state)"
 _MODEL = "def model(messages, tools):\n    return 'Hello.'\n\nAgent(tools=[read_file], model=model)"
@@ -76,6 +91,71 @@ def check_turn_limit(limit: object) -> None:
         )
     if limit < 1:
         raise ValueError(fix_message(f"turn_limit= takes 1 turn or more (got: {limit})", "give more", _LIMIT))
+
+
+def checked_folder(folder: object) -> str | None:
+    """Return the base folder of paths in arguments, absolute; None where it was left out.
+
+    Raises:
+        TypeError: It is no path.
+        ValueError: There is no such folder.
+    """
+    if folder is None:
+        return None
+    text = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None
+    if not isinstance(text, str):
+        problem = f"folder= takes the path of a folder (got: {folder!r})"
+        raise TypeError(fix_message(problem, "give a path", "Agent(tools, folder='project')"))
+    path = os.path.abspath(os.path.expanduser(text))
+    if "\0" in text or not os.path.isdir(path):
+        problem = f"folder= takes a folder, and there is none at {path}"
+        raise ValueError(fix_message(problem, "give one that is there", "Agent(tools, folder='.')"))
+    return path
+
+
+def checked_policy(policy: object) -> PolicyFiles | None:
+    """Return the policy files of an agent; None where it has none.
+
+    Raises:
+        TypeError: It is no path, no list of paths and no PolicyFiles.
+        ValueError: A path is none.
+    """
+    if policy is None:
+        return None
+    from agentperm_nb.permissions.policy_layers import PolicyFiles
+
+    return PolicyFiles.of(policy)
+
+
+def checked_protected(protected: Any, folder: str | None) -> tuple[Any, ...]:
+    """Return the protected paths of an agent, beside its policy files.
+
+    Raises:
+        TypeError: It is no list of paths.
+        ValueError: A pattern can match nothing.
+    """
+    if isinstance(protected, tuple) and not protected:
+        return ()
+    from agentperm_nb.permissions.protected import guarded
+
+    return guarded(protected, folder if folder is not None else os.getcwd())
+
+
+def check_checks(own: PermissionList, *, policy: bool, protected: bool) -> None:
+    """Refuse rules together with ``permissions=None``, which switches all checks off.
+
+    Raises:
+        ValueError: Both were given.
+    """
+    if own.unchecked and (policy or protected):
+        what = "policy=" if policy else "protected="
+        raise ValueError(
+            fix_message(
+                f"permissions=None switches all checks off, and {what} was given, which would not hold",
+                f"leave out permissions=, or give {what[:-1]}={'None' if policy else '()'} as well",
+                'Agent(tools, policy="agentperm.toml")',
+            )
+        )
 
 
 def check_reporter(reporter: object) -> None:

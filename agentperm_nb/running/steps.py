@@ -29,6 +29,7 @@ from typing import Any
 from agentperm_nb.errors import ToolError, ToolInputError
 from agentperm_nb.json_values import digest
 from agentperm_nb.permissions.deciding import Check, Decision, deciding, settle
+from agentperm_nb.permissions.kinds import AskFirst
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.results import ResultForm, result_form
 from agentperm_nb.running.accounts import Refusal
@@ -181,6 +182,7 @@ class TurnSteps(Ledger):
         elif isinstance(verdict, Ask):
             item.rule, item.reason = decision.decided_by or "", verdict.reason
             item.request_permission, item.said = decision.permission, decision.said
+            item.protected = isinstance(decision.permission, AskFirst)
         elif isinstance(verdict, Allowed):
             self.allow(item)
 
@@ -257,7 +259,8 @@ class TurnSteps(Ledger):
         decision = yield from self.decide_again(item)
         verdict = decision.verdict
         problem = self.second_person_missing(item, decision)
-        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and item.asked and problem is None):
+        answered = item.asked and problem is None and (item.protected or not isinstance(decision.permission, AskFirst))
+        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and answered):
             return True
         item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
         if problem is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentperm_nb.analysis.log import Log
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext, get_run_context, running_in, session_id, who
 from agentperm_nb.errors import fix_message
@@ -26,8 +26,8 @@ from agentperm_nb.running.metering import meter_of
 from agentperm_nb.running.models import as_message
 from agentperm_nb.running.nesting import Level, check_depth, check_human, effective, levels_above
 from agentperm_nb.running.outcomes import CallResult
+from agentperm_nb.running.policy_keeping import PolicyKeeping
 from agentperm_nb.running.reporter import Reporter
-from agentperm_nb.running.signalling import Signalling
 from agentperm_nb.running.state import State
 from agentperm_nb.running.steps import TurnSteps
 from agentperm_nb.running.turn import PendingTurn, Turn, TurnTask
@@ -41,19 +41,16 @@ __all__ = ["TurnTaking", "check_context", "check_texts"]
 _TURNS_KEPT = 1_000
 
 
-class TurnTaking(Signalling):
+class TurnTaking(PolicyKeeping):
     """Decides about the calls of replies, and runs those that are allowed."""
 
-    name: str
-    """What panel and log call the agent."""
-    audit: Log
-    """The log."""
     turns: deque[Turn]
     """The finished turns, oldest first; the newest thousand."""
     _engine: Engine
     _given: bool
     _user: str | None
     _session: str | None
+    _folder: str | None
 
     def __init__(self) -> None:
         self._state = State()
@@ -166,6 +163,7 @@ class TurnTaking(Signalling):
         """
         from agentperm_nb.running.explaining import call_of, explain_call
 
+        self._refresh()  # it says what the next turn would do
         with running_in(self._context(None, None, None)):  # what is decided may depend on the user
             return explain_call(self._engine, self._effective(), self._state, call_of(tool, args, kwargs))
 
@@ -219,14 +217,17 @@ class TurnTaking(Signalling):
         outer, above = get_run_context(), levels_above.get()
         path = above[-1].agent_path if above else ()
         run_id = (state or self._state).id
+        users = () if outer is None else (*outer.users_above, outer.user_id)
         if outer is not None and outer.run_id == run_id:  # a turn of ``run``: what that was given holds for its turns
-            user, session = user or outer.user_id, session or outer.session_id
+            user, session, users = user or outer.user_id, session or outer.session_id, outer.users_above
         return RunContext(
             run_id=run_id,
             session_id=session or self._session or (outer.session_id if outer is not None else session_id()),
             user_id=user or self._user or (outer.user_id if outer is not None else None) or who()[0],
             agent_path=(*path, self.name),
             metadata=dict(metadata if metadata is not None else outer.metadata if outer is not None else {}),
+            folder=self._folder or (outer.folder if outer is not None else os.getcwd()),
+            users_above=users,
         )
 
     def _steps(
@@ -239,7 +240,8 @@ class TurnTaking(Signalling):
         message: Message | None = None,
         taken: TurnInHand | None = None,
     ) -> TurnSteps:
-        above, permissions = levels_above.get(), self._effective()
+        above, own = levels_above.get(), self._engine.own  # once: other turns may look at the files meanwhile
+        permissions = effective(own, given=self._given, above=above)
         meter = meter_of(self._engine.budget, context, above[-1].meter if above else None)
         level = Level(self._engine, permissions, context.agent_path, state.id, meter)
         return TurnSteps(
@@ -257,6 +259,7 @@ class TurnTaking(Signalling):
             taken=taken,
             reporter=self._reporter(),
             meter=meter,
+            policy_id=own.policy_id,
         )
 
     def _steps_of(
@@ -292,6 +295,8 @@ class TurnTaking(Signalling):
     ) -> tuple[RunContext, Steps[tuple[CallResult, ...]], Callable[[tuple[CallResult, ...]], Turn]]:
         """Return the context of a turn, what makes its steps, and what makes a Turn of their result."""
         engine = self._engine
+        self._refresh()
+        self._say()
         context = self._context(user, session, metadata, state)
         permissions = self._effective()
         check_depth(levels_above.get())
@@ -312,8 +317,8 @@ class TurnTaking(Signalling):
                 run=run,
                 results=results,
                 stopped=steps.stopped,
-                unchecked=permissions.unchecked,
-                bypass=permissions.bypasses(context.user_id),
+                unchecked=steps.permissions.unchecked,
+                bypass=steps.permissions.bypasses(context.user_id),
                 format=taken.format,
                 original=taken.original,
                 provider_calls=taken.provider_calls,
