@@ -31,6 +31,7 @@ PAGES = [
     "docs/paths.md",
     "docs/per-user.md",
     "docs/rule-tables.md",
+    "docs/rules-on-arguments.md",
     "docs/running-a-task.md",
     "docs/subagents.md",
     "docs/tools.md",

@@ -233,7 +233,8 @@ class _Parser(Scanner):
 
     def bound(self) -> Any:
         found = _BOUND.match(self.text, self.at)
-        if found is None or self.text[found.end() : found.end() + 1] not in ("", " ", "\t", ",", ")", "}", "<", ">"):
+        after = "" if found is None else self.text[found.end() : found.end() + 1]
+        if found is None or (after not in ("", ",", ")", "}", "<", ">") and not after.isspace()):
             self.fail("a number or a date is missing", "write a number as 100 or 0.5, a date as 2026-01-31")
         start, self.at = self.at, found.end()
         if found[1]:
@@ -288,6 +289,8 @@ class _Parser(Scanner):
             operator = self.take(re.compile(r"[<>]=?"))
             self.space()
             return self.compared(operator)
+        if _QUANTIFIER.match(self.text, self.at):
+            self.fail("any or every stands right after =", "write it once, or put the text in double quotes")
         if (kind := _KIND.match(self.text, self.at)) is not None:
             return self.kind(kind[1])
         word = self.word(end)

@@ -190,21 +190,19 @@ class Condition:
         quantified = isinstance(matcher, AnyOf | EveryOf)
         inner = matcher.inner if isinstance(matcher, AnyOf | EveryOf) else matcher
         if quantified and not self.field.spread and not slot.lists:
-            return [
-                f"{self.field} of {declared.name} is {_types_text(slot.types)}, and no list that {matcher} could be of"
-            ]
+            found = _types_text(slot.types)
+            return [f"{self.field} of {declared.name} is {found}, and no list that {self.matcher} could be of"]
         takes = json_types_of(inner)
         types = slot.types
-        if types is not None and "array" in types and not self._whole:
+        if types is not None and "array" in types and (quantified or not self._whole):
             types = None if slot.items is None else slot.items | (types - {"array"})
         if types is not None and not types & takes:
-            return [f"{self.field} of {declared.name} is {_types_text(types)}, and {inner} can never be that"]
+            return [f"{self.field} of {declared.name} is {_types_text(types)}, and {self._inner} can never be that"]
         if slot.values is not None and not isinstance(inner, Not) and not _holds(inner, "path"):
             read = [inner.read(freeze(value), _NOWHERE) for value in slot.values]
             if not any(reading.narrow if every else reading.any for reading in read):
-                return [
-                    f"{self.field} of {declared.name} has only {len(slot.values)} possible values, and {inner} is none"
-                ]
+                count = len(slot.values)
+                return [f"{self.field} of {declared.name} has only {count} possible values, and {self._inner} is none"]
         return []
 
 

@@ -135,8 +135,10 @@ def _form(bound: Any) -> str:
 
 def _checked(bound: object) -> date:
     if isinstance(bound, datetime) and bound.tzinfo is not None:
-        # Zones by name are written as what they are at that moment.
-        return datetime.fromisoformat(bound.isoformat())
+        # Zones by name are written as what they are at that moment, and those of old days in UTC.
+        offset = bound.utcoffset()
+        odd = offset is not None and offset.total_seconds() % 60 != 0
+        return datetime.fromisoformat((bound.astimezone(UTC) if odd else bound).isoformat())
     if isinstance(bound, date):
         return bound
     if not isinstance(bound, str):

@@ -15,7 +15,7 @@ from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.matching.dates import Dates, parse_date
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 YEAR = Dates("2026-01-01", "2026-12-31")
 CHRISTMAS = Dates("2026-12-24", "2026-12-24")
 NOON_UTC = Dates(None, "2026-12-24T12:00:00Z")

@@ -13,7 +13,7 @@ from agentperm_nb.permissions.matching.fields import EACH, Field, FieldError, Pr
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 from agentperm_nb.tools import Tool
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from agentperm_nb.permissions.matching.mails import Mail
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 from agentperm_nb.permissions.matching.texts import PatternError
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 YES, NO = True, False
 OURS = Mail("@example.com")
 

@@ -14,7 +14,7 @@ from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.matching.numbers import Numbers
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 
 
 @pytest.mark.parametrize(

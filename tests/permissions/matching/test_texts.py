@@ -16,7 +16,7 @@ from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes,
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 from agentperm_nb.permissions.matching.texts import Pattern, PatternError, Text
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 
 # (pattern, text, whether a deny matches, whether an allow does)
 TABLE = [

@@ -16,7 +16,7 @@ from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Where
 from agentperm_nb.permissions.matching.texts import Pattern, Text
 from agentperm_nb.permissions.matching.values import Exact, Not, OneOf
 
-WHERE = Where("/", "/home/ann", False)
+WHERE = Where("/", "/people/ann", False)
 YES, NO = True, False
 
 
