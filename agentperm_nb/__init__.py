@@ -33,6 +33,7 @@ from agentperm_nb.errors import (
     NoHumanError,
     NotFinishedError,
     PermissionWarning,
+    PolicyFileError,
     ToolError,
     ToolInputError,
     ToolTimeoutError,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from agentperm_nb.permissions.arguments import AllowByArguments, AskByArguments, DenyByArguments
     from agentperm_nb.permissions.explain import Explanation
     from agentperm_nb.permissions.notation import rule, rules
+    from agentperm_nb.permissions.policy_layers import PolicyFiles
     from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.history import (
         ErrorEntry,
@@ -168,6 +170,8 @@ __all__ = [
     "PermissionRule",
     "PermissionWarning",
     "Permissions",
+    "PolicyFileError",
+    "PolicyFiles",
     "PrintReporter",
     "ProviderCall",
     "Redactor",
@@ -258,6 +262,7 @@ _LATER = {
     "DenyByArguments": "agentperm_nb.permissions.arguments",
     "Explanation": "agentperm_nb.permissions.explain",
     "NotebookHuman": "agentperm_nb.notebook.human",
+    "PolicyFiles": "agentperm_nb.permissions.policy_layers",
     "TextApprover": "agentperm_nb.approvals.prompt",
     "arg": "agentperm_nb.permissions.arg",
     "rule": "agentperm_nb.permissions.notation",
