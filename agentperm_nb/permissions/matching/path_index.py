@@ -58,11 +58,11 @@ class PathIndex:
 
     def _starts(self, where: Where) -> dict[Parts, list[int]]:
         key = f"index {id(self)}\0{where.folder}\0{where.home}"
-        starts: dict[Parts, list[int]] | None = where.links.get(key)
-        if starts is None:
-            starts = {}
+        kept: tuple[PathIndex, dict[Parts, list[int]]] | None = where.links.get(key)
+        if kept is None or kept[0] is not self:  # it is kept with its index: another one may get the same id later
+            starts: dict[Parts, list[int]] = {}
             for number, pattern in self._by_start:
                 for start in pattern.starts(where):
                     starts.setdefault(start, []).append(number)
-            where.links[key] = starts
-        return starts
+            kept = where.links[key] = (self, starts)
+        return kept[1]
