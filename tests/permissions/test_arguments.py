@@ -209,6 +209,26 @@ def test_what_is_no_number_is_never_allowed_by_a_rule_on_numbers(text: str, valu
     assert says(text, {"amount": value}) == (True, False)
 
 
+@pytest.mark.parametrize(
+    "text", ["any=a", "any!=a", "any=any a", "any=json([[1]])", 'any=json({"a": {"a": 1}})', "any[*]=a"]
+)
+def test_what_is_nested_too_deeply_raises_nothing(text: str) -> None:
+    depth = 0
+    lists: Any = "a"
+    objects: Any = 1
+    while True:
+        depth, lists, objects = depth + 1, [lists], {"a": objects}
+        if depth % 20 == 0:
+            try:
+                made = [tool_call("send", any=lists), tool_call("send", any=objects)]
+            except ValueError:  # no call is nested so deeply
+                break
+            for call in made:
+                rule(f"deny send({text})").check(None, call, TOOL)
+                rule(f"allow send({text})").check(None, call, TOOL)
+    assert depth > 200
+
+
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 

@@ -108,6 +108,12 @@ class Condition:
             declared: What the tool says of them.
             every: Whether a list counts only when every element does: so for an allow.
         """
+        try:
+            return self._read(args, declared, every)
+        except RecursionError:
+            return Reading(False, False, "a value that is nested too deeply")
+
+    def _read(self, args: Mapping[str, Any], declared: Declared, every: bool) -> Reading:
         slot = declared.slot(self.field)
         if slot.problem:
             return Reading(False, False, slot.problem)

@@ -62,15 +62,14 @@ class Glob:
 
     Args:
         pattern: The glob.
-        lenient: Whether to take it as `fnmatch` does: a bracket that is not closed for itself, and no escapes.
 
     Raises:
         GlobError: It is malformed, or can match nothing.
     """
 
-    def __init__(self, pattern: str, *, lenient: bool = False) -> None:
+    def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self._tokens: tuple[tuple[_Token, bool], ...] = tuple(_tokens(pattern, lenient))
+        self._tokens: tuple[tuple[_Token, bool], ...] = tuple(_tokens(pattern))
         self.literal: bool = all(literal for _, literal in self._tokens)
         """Whether it has no wildcard: it matches one text exactly."""
         self._ranged = any(isinstance(token, _Set) for token, _ in self._tokens)
@@ -205,7 +204,7 @@ def _between(first: str, middle: list[str], last: str) -> _Test:
     return test
 
 
-def _tokens(pattern: str, lenient: bool) -> Iterator[tuple[_Token, bool]]:
+def _tokens(pattern: str) -> Iterator[tuple[_Token, bool]]:
     """Yield (token, whether it stands for itself); several stars in a row are one."""
     place, star = 0, False
     while place < len(pattern):
@@ -219,13 +218,13 @@ def _tokens(pattern: str, lenient: bool) -> Iterator[tuple[_Token, bool]]:
         star = False
         if char == _ONE:
             yield _ONE, False
-        elif char == "\\" and not lenient:
+        elif char == "\\":
             place += 1
             if place == len(pattern):
                 raise GlobError("a backslash at the end takes the meaning from nothing", place - 1)
             yield pattern[place], True
-        elif char == "[" and (found := _set(pattern, place, lenient)) is not None:
-            token, place = found
+        elif char == "[":
+            token, place = _set(pattern, place)
             yield token, False
             continue
         else:
@@ -233,31 +232,26 @@ def _tokens(pattern: str, lenient: bool) -> Iterator[tuple[_Token, bool]]:
         place += 1
 
 
-def _set(pattern: str, start: int, lenient: bool) -> tuple[_Set, int] | None:
-    """Return the set that begins at a bracket, and the place after it; None for a bracket that stands for itself."""
+def _set(pattern: str, start: int) -> tuple[_Set, int]:
+    """Return the set that begins at a bracket, and the place after it."""
     place = start + 1
     negated = pattern[place : place + 1] == "!"
     place += negated
     chars: list[tuple[str, bool]] = []  # with whether it stands for itself
-    while place < len(pattern) and (pattern[place] != "]" or (lenient and not chars)):
-        escaped = pattern[place] == "\\" and not lenient and place + 1 < len(pattern)
+    while place < len(pattern) and pattern[place] != "]":
+        escaped = pattern[place] == "\\" and place + 1 < len(pattern)
         place += escaped
         chars.append((pattern[place], escaped))
         place += 1
     if place >= len(pattern):
-        if lenient:
-            return None
         raise GlobError("a bracket is opened and not closed", start)
     if not chars:
         raise GlobError("there is nothing between the brackets", start)
     ranges = tuple(_ranges(chars))
     for first, last in ranges:
-        if first > last and not lenient:
+        if first > last:
             raise GlobError(f"the range {first}-{last} is the wrong way round", start)
-    kept = tuple((first, last) for first, last in ranges if first <= last)
-    if not kept:  # as fnmatch has it: nothing is in it, and everything is not
-        kept = (("\U0010ffff", "\U0010ffff"),)
-    return _Set(kept, negated), place + 1
+    return _Set(ranges, negated), place + 1
 
 
 def _ranges(chars: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, str]]:
