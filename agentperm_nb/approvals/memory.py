@@ -150,9 +150,11 @@ def covers_text(scope: Scope, name: str, shown_args: Mapping[str, Any]) -> str:
     """
     if scope.covers == "tool":
         return f"every call of {name}"
-    if scope.rule is not None:
-        text = scope.rule if isinstance(scope.rule, str) else scope.rule.notation.partition(" ")[2]
-        return f"calls that fit {text}"
+    if scope.covers == "pattern":
+        rule = scope.permission(allow=True) if isinstance(scope.rule, str) else scope.rule
+        assert rule is not None
+        of = "" if rule.names_one_tool else f" of every tool called like {rule.tool}"
+        return f"calls{of} that fit {rule.notation.partition(' ')[2]}"
     if scope.covers == "call":
         return f"exactly {call_text(name, shown_args)}"
     there = [f"{key}={json_text(shown_args[key])}" for key in scope.arguments if key in shown_args]

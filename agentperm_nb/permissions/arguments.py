@@ -173,6 +173,11 @@ class ArgumentRule(Permission):
         """Return whether it may have an opinion of a call of a tool of this name."""
         return not self.by_arguments or self.is_about(name)
 
+    @property
+    def names_one_tool(self) -> bool:
+        """Whether it is about a tool by its name, and not about all that a pattern of names fits."""
+        return self._literal is not None
+
     def is_about(self, name: str) -> bool:
         """Return whether the rule names a tool of this name, read wide or narrow as the rule reads."""
         return self._glob.wide(name) if self.wide else self._glob.exact(name)
