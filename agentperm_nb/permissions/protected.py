@@ -82,8 +82,8 @@ def _guarded(given: object, folder: str) -> Guarded:
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise TypeError(fix_message(f"protected= takes paths (got: {given!r})", "give texts or Paths", _EXAMPLE))
-    if not text.strip():
-        raise ValueError(fix_message("protected= got an empty path", "name a file or a folder", _EXAMPLE))
+    if not text.strip() or "\0" in text:
+        raise ValueError(fix_message(f"protected= got {text!r}, which is no path", "name a file or a folder", _EXAMPLE))
     if not isinstance(given, str) or not _MAGIC.search(text):
         below = text.endswith(("/", os.sep))
         return Guarded(os.path.join(folder, os.path.expanduser(text)), below=below)
@@ -165,15 +165,17 @@ class ProtectedPaths(AskFirst):
 
     Args:
         paths: The paths.
+        second_person: Whether an approval counts only from somebody else than the user on whose behalf the agent works.
     """
 
     blocking = False
     reads_files: bool = True
     name: str | None
 
-    def __init__(self, paths: Iterable[Guarded]) -> None:
+    def __init__(self, paths: Iterable[Guarded], *, second_person: bool = False) -> None:
         self.paths: tuple[Guarded, ...] = tuple(dict.fromkeys(paths))
         """What is protected."""
+        self.second_person: bool = second_person
         self.name = "protected path"
         names = {os.path.basename(text) for one in self.paths for text in _spelt(one)}
         self._names = tuple(sorted(folded(name) for name in names if name))

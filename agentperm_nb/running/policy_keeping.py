@@ -97,7 +97,9 @@ class Policy:
         if guarded:
             from agentperm_nb.permissions.protected import ProtectedPaths
 
-            self.protected = ProtectedPaths(guarded)
+            # Where the rules want a second person, it is not enough that anybody is asked.
+            two = any(getattr(item, "second_person", False) is True for item in own.items)
+            self.protected = ProtectedPaths(guarded, second_person=two)
         self.session = SessionRules(changed, self._check_session_rule)
         self._unsaid = [text for layer in self.layers if (text := _caution(layer))]
 
