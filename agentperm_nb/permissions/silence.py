@@ -17,12 +17,14 @@ from agentperm_nb.json_values import json_text, same_json
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.builtin import AllowByReadOnly, settled_by_name
 from agentperm_nb.permissions.commands import language_of, variables_in
-from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.kinds import AskFirst, Permission
+from agentperm_nb.permissions.linting.units import is_rule
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.matching.declared import declared_by
 from agentperm_nb.permissions.matching.fields import Unreachable
 from agentperm_nb.permissions.matching.lookalikes import folded
 from agentperm_nb.permissions.matching.reading import ABSENT, Reading
+from agentperm_nb.permissions.policy_users import is_for_user
 from agentperm_nb.permissions.steps import PolicyStep
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.render import MASK, shorten
@@ -77,7 +79,7 @@ class Reader:
             permission: The permission.
             name: What the log calls it.
         """
-        if not isinstance(permission, ArgumentRule) or not permission.by_arguments:
+        if not is_rule(permission):
             return []
         if not permission.is_about(self._call.name):
             return []
@@ -101,7 +103,9 @@ class Reader:
             permission: The permission.
         """
         name = self._call.name
-        if isinstance(permission, ArgumentRule) and permission.by_arguments:
+        if not is_for_user(permission):
+            return f"no opinion: it is for {getattr(permission, 'user', '')} only"
+        if is_rule(permission):
             return self._silence_of_rule(permission)
         if settled_by_name(permission):
             return f"not asked: {name} is none of its names"
@@ -111,6 +115,8 @@ class Reader:
             return f"no opinion: {self._not_read_only(permission)}"
         if isinstance(permission, PolicyStep):
             return "no opinion: no rule of it matches, and it has no fallback"
+        if isinstance(permission, AskFirst):
+            return "no opinion: the call writes no protected path"
         return "no opinion"
 
     # ------------------------------------------------------------------ how

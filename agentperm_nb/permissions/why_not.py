@@ -6,7 +6,8 @@
    What asks, or denies as a step of the list, stays: a narrow allow is put before it.
 3. Every change is tried: the call is decided under the changed list, and nothing is offered under which it does not
    pass.
-4. What runs above an agent deny, no rule of the agent's can allow.
+4. What a run above the agent denies, or a protected path is asked about, no rule of the agent's can allow.
+5. A rule of a policy file is changed there, and not by ``agent.copy``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from agentperm_nb.calls import ToolCall
 from agentperm_nb.permissions.arguments import AllowByArguments, ArgumentRule, DenyByArguments
 from agentperm_nb.permissions.builtin import DenyByName, settled_by_name
 from agentperm_nb.permissions.deciding import Decision
-from agentperm_nb.permissions.kinds import DenyPermission, Permission, names_of
+from agentperm_nb.permissions.kinds import AskFirst, DenyPermission, Permission, names_of
+from agentperm_nb.permissions.linting.units import is_rule
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.matching.declared import declared_by
 from agentperm_nb.permissions.matching.reading import Matcher
@@ -28,6 +30,7 @@ from agentperm_nb.permissions.matching.values import Not
 from agentperm_nb.permissions.modes import DenyByMode, StandardPermissions
 from agentperm_nb.permissions.narrow_rules import KnownBy
 from agentperm_nb.permissions.policy import DenyByRule, PermissionPolicy, PermissionRule
+from agentperm_nb.permissions.policy_users import DenyByArgumentsForUser, of_user
 from agentperm_nb.permissions.steps import Step
 from agentperm_nb.permissions.verdicts import Allowed
 from agentperm_nb.permissions.wrapping import wrapped
@@ -71,7 +74,8 @@ class WhyNot:
     note: str = ""
     """What else to know, such as why no change would do."""
     permissions: tuple[Any, ...] | None = None
-    """The agent's list with these changes, for ``agent.copy(permissions=…)``; None when there are none."""
+    """The agent's list with these changes, for ``agent.copy(permissions=…)``; None when there are none, and when one is
+    of a policy file or of the session."""
 
     def __str__(self) -> str:
         lines = [self._headline()]
@@ -107,7 +111,7 @@ class Changed(NamedTuple):
     changes: tuple[Change, ...]
     note: str
     items: tuple[Permission, ...] | None
-    """The changed list; None where no change lets the call pass."""
+    """The changed list of the agent; None where no change lets the call pass, or one is of another list."""
 
 
 class _Try(NamedTuple):
@@ -125,17 +129,19 @@ def changes_for(
     decide: Callable[[Sequence[Permission]], Decision],
     *,
     known: KnownBy,
+    own: Sequence[Permission] | None = None,
     above: Collection[int] = (),
 ) -> Changed:
     """Search the smallest change of a list under which a call is allowed.
 
     Args:
-        items: The list.
+        items: The list: the agent's own permissions, and those of its policy files and its session.
         call: The call.
         tool: Its tool.
         tools: All tools that the list decides about.
         decide: Decides the call under another list.
         known: What holds for the call, and for few others.
+        own: The agent's own permissions; all when left out.
         above: Ids of the permissions of the runs above.
     """
     if known.unreadable:
@@ -144,19 +150,20 @@ def changes_for(
             f"let every call of {call.name} pass."
         )
         return Changed((), note, None)
-    search = _Search(call, tool, tuple(tools), known.conditions)
+    search = _Search(call, tool, tuple(tools), known.conditions, items, items if own is None else own)
     current: list[Permission] = list(items)
     changes: list[Change] = []
     for _ in range(len(current) + 2):
         decision = decide(current)
         if isinstance(decision.verdict, Allowed):
-            return Changed(tuple(changes), search.note, tuple(current))
+            return Changed(tuple(changes), search.note, search.own_of(current))
         blocker = decision.permission
         if blocker is not None and id(blocker) in above:
             note = f"{decision.decided_by} belongs to a run above this agent: no rule of this agent can allow the call."
             return Changed((), note, None)
-        if decision.kind not in ("deny", "allow", "decide", "nobody"):
-            return Changed((), f"{decision.decided_by or decision.kind} decides before every rule of the agent.", None)
+        if isinstance(blocker, AskFirst):
+            note = f"{decision.decided_by}: no rule can let it pass, only a person's word for this very call."
+            return Changed((), note, None)
         trial = next((one for one in search.trials(current, blocker) if _helps(one, blocker, current, decide)), None)
         if trial is None:
             break
@@ -181,9 +188,27 @@ def _helps(
 class _Search:
     """Makes the lists to try, the smallest change first."""
 
-    def __init__(self, call: ToolCall, tool: Tool, tools: tuple[Tool, ...], conditions: list[Condition]) -> None:
+    def __init__(
+        self,
+        call: ToolCall,
+        tool: Tool,
+        tools: tuple[Tool, ...],
+        conditions: list[Condition],
+        items: Sequence[Permission],
+        own: Sequence[Permission],
+    ) -> None:
         self.call, self.tool, self.tools, self.conditions = call, tool, tools, conditions
         self.note = ""
+        mine = set(map(id, own))
+        self._foreign = [item for item in items if id(item) not in mine]
+        self._foreign_ids = set(map(id, self._foreign))
+
+    def own_of(self, items: Sequence[Permission]) -> tuple[Permission, ...] | None:
+        """Return what of a changed list is the agent's own; None where a permission of another list was changed."""
+        kept = set(map(id, items))
+        if any(id(item) not in kept for item in self._foreign):
+            return None
+        return tuple(item for item in items if id(item) not in self._foreign_ids)
 
     def trials(self, items: list[Permission], blocker: Permission | None) -> Iterator[_Try]:
         """Yield the lists to try to get a permission out of the way."""
@@ -202,6 +227,11 @@ class _Search:
         place = next((i for i, item in enumerate(items) if item is blocker), len(items))
         name = None if blocker is None else _name(items, blocker)
         where = "at the end of the list" if name is None else f"before {name}"
+        if self._foreign and (blocker is None or id(blocker) in self._foreign_ids):  # files come after the agent's own
+            mine = [i for i, item in enumerate(items) if id(item) not in self._foreign_ids]
+            denies = [i for i, item in enumerate(items) if isinstance(item, DenyPermission | AskFirst)]
+            place = (mine or denies or [-1])[-1] + 1
+            where = "at the end of permissions=" if mine else "into permissions="
         for conditions in [self.conditions, []] if self.conditions else [[]]:
             rule = self._rule(AllowByArguments, self.call.name, conditions)
             if rule is None:
@@ -222,8 +252,11 @@ class _Search:
 
     def _narrowed(self, deny: DenyPermission) -> Iterator[tuple[list[Permission], str]]:
         """Yield rules to put in the place of a deny, which spare the call."""
-        if isinstance(deny, DenyByArguments) and deny.by_arguments:
-            new = self._sparing(deny.tool, list(deny.conditions), reason=deny.reason, name=deny.name)
+        if isinstance(deny, DenyByArguments) and is_rule(deny):
+            name = None if id(deny) in self._foreign_ids else deny.name  # that of a file says what the rule was
+            new = self._sparing(deny.tool, list(deny.conditions), reason=deny.reason, name=name)
+            if isinstance(deny, DenyByArgumentsForUser):
+                new = [of_user(rule, deny.user) for rule in new if isinstance(rule, ArgumentRule)]
             if new:
                 yield new, ""
         elif settled_by_name(deny) and isinstance(deny, DenyByName):

@@ -21,7 +21,7 @@ from agentperm_nb.permissions.why_not import WhyNot, changes_for
 from agentperm_nb.running.driving import run_on_new_loop
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.items import CallItem
-from agentperm_nb.running.nesting import Level
+from agentperm_nb.running.nesting import Level, latest_lists
 from agentperm_nb.running.recording import hidden_values, without
 from agentperm_nb.running.state import State
 from agentperm_nb.tools import Tool
@@ -50,7 +50,14 @@ def explain_call(engine: Engine, permissions: PermissionList, state: State, call
 
 
 def why_not_call(
-    engine: Engine, permissions: PermissionList, state: State, call: ToolCall, above: tuple[Level, ...], *, given: bool
+    engine: Engine,
+    permissions: PermissionList,
+    state: State,
+    call: ToolCall,
+    above: tuple[Level, ...],
+    *,
+    own: PermissionList,
+    given: bool,
 ) -> WhyNot:
     """Return what stands in the way of a call, and the smallest change of the agent's rules that would let it pass.
 
@@ -60,6 +67,7 @@ def why_not_call(
         state: The State of the run.
         call: The call.
         above: The runs above.
+        own: The agent's own list, without its policy files and its session.
         given: Whether the agent was given a list.
     """
     said = explain_call(engine, permissions, state, call)
@@ -72,7 +80,7 @@ def why_not_call(
     if above and not given:
         return replace(made, note="This agent was given no list of its own: the list of the run above decides.")
     tool = engine.tools[call.name]
-    lists = [level.permissions for level in above]
+    lists = [*(level.permissions for level in above), *latest_lists(above)]
     masked = engine.redactor.value(call.args, secret=tool.secret)
     found = changes_for(
         engine.own.items,
@@ -83,9 +91,10 @@ def why_not_call(
         known=known_by(
             call, tool, [name for name, value in call.args.items() if not same_json(masked.get(name), value)]
         ),
+        own=own.items,
         above={id(item) for one in lists for item, _ in one.order},
     )
-    hidden = hidden_values(call.args, tool.secret)
+    hidden = hidden_values(call.args, engine.redactor.secret | tool.secret)
     changes = tuple(
         replace(change, text=without(change.text, hidden), rules=tuple(without(list(change.rules), hidden)))
         for change in found.changes

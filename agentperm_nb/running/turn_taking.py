@@ -186,7 +186,8 @@ class TurnTaking(PolicyKeeping):
         above = levels_above.get()
         with running_in(self._context(None, None, None)):
             call = call_of(tool, args, kwargs)
-            return why_not_call(self._engine, self._effective(), self._state, call, above, given=self._given)
+            own, given = self._policy.own, self._given
+            return why_not_call(self._engine, self._effective(), self._state, call, above, own=own, given=given)
 
     # ------------------------------------------------------------------ how
 

@@ -18,9 +18,10 @@ from agentperm_nb.permissions.builtin import AllowByReadOnly, DecideByHuman, set
 from agentperm_nb.permissions.kinds import DenyPermission, Permission
 from agentperm_nb.permissions.linting.examples import calls_of, in_words
 from agentperm_nb.permissions.linting.findings import Finding
-from agentperm_nb.permissions.linting.units import Subject
+from agentperm_nb.permissions.linting.units import Subject, is_rule
 from agentperm_nb.permissions.modes import DenyByMode
 from agentperm_nb.permissions.policy import DenyByRule
+from agentperm_nb.permissions.protected import ProtectedPaths
 from agentperm_nb.permissions.steps import ModeStep, PolicyStep
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.tools import Tool
@@ -54,11 +55,7 @@ def hidden_denies(subject: Subject) -> Iterator[Finding]:
 
 
 def _calls(subject: Subject) -> Iterator[tuple[Tool, ToolCall]]:
-    rules = [
-        permission
-        for permission, _ in subject.order
-        if isinstance(permission, ArgumentRule) and permission.by_arguments and permission.verb != "deny"
-    ]
+    rules = [permission for permission, _ in subject.order if is_rule(permission) and permission.verb != "deny"]
     left = _MOST_CALLS
     for tool in subject.tools.values():
         for call in calls_of(tool, [rule for rule in rules if rule.is_about(tool.name)]):
@@ -90,7 +87,7 @@ def _is_denied_anyway(subject: Subject, call: ToolCall, tool: Tool) -> bool:
 
 
 def _is_ours(permission: Permission) -> bool:
-    return (isinstance(permission, ArgumentRule) and permission.by_arguments) or settled_by_name(permission)
+    return is_rule(permission) or settled_by_name(permission)
 
 
 def _decides_before(subject: Subject, place: int, call: ToolCall, tool: Tool) -> tuple[Permission, str, bool] | None:
@@ -100,7 +97,9 @@ def _decides_before(subject: Subject, place: int, call: ToolCall, tool: Tool) ->
             continue
         if isinstance(permission, DecideByHuman):
             return None if permission.asks_by_itself else (permission, name, False)
-        plain = isinstance(permission, AllowByReadOnly) and type(permission).check is AllowByReadOnly.check
+        plain = isinstance(permission, ProtectedPaths) or (
+            isinstance(permission, AllowByReadOnly) and type(permission).check is AllowByReadOnly.check
+        )
         if not plain and not _is_ours(permission) and not isinstance(permission, PolicyStep | ModeStep):
             return None  # what it says is not known
         try:

@@ -19,7 +19,7 @@ from agentperm_nb.permissions.kinds import AllowPermission, DenyPermission, Perm
 from agentperm_nb.permissions.linting.covering import Key, coverable_keys, covering_key, covers_conditions, covers_glob
 from agentperm_nb.permissions.linting.examples import call_for, in_words, plain_call
 from agentperm_nb.permissions.linting.findings import Finding
-from agentperm_nb.permissions.linting.units import Subject, Unit, decides_always
+from agentperm_nb.permissions.linting.units import Subject, Unit, decides_always, is_rule
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.matching.declared import declared_by
 from agentperm_nb.permissions.matching.reading import Matcher
@@ -86,7 +86,7 @@ class _Index:
 
     def add(self, unit: Unit, about: Iterable[Tool]) -> None:
         """Note a rule."""
-        for tool in about:
+        for tool in about if unit.for_everybody else ():
             if not unit.conditions:
                 self._bare.setdefault(tool.name, []).append(unit)
                 continue
@@ -213,7 +213,7 @@ def _said_again(subject: Subject, done: set[int]) -> Iterator[Finding]:
         permission = entry[1][0]
         if isinstance(permission, DenyPermission | AllowPermission):
             return permission.kind
-        return "ask" if isinstance(permission, ArgumentRule) and permission.by_arguments else f"other {entry[0]}"
+        return "ask" if is_rule(permission) else f"other {entry[0]}"
 
     for _, group in groupby(enumerate(subject.order), kind):
         index = _Index(subject)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.linting.examples import in_words, plain_call
 from agentperm_nb.permissions.linting.findings import Finding
 from agentperm_nb.permissions.linting.nearness import Near, Nearby
-from agentperm_nb.permissions.linting.units import Subject, Unit, name_patterns
+from agentperm_nb.permissions.linting.units import Subject, Unit, is_rule, name_patterns
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
 from agentperm_nb.render import flags, visible
 
@@ -147,7 +146,7 @@ def _near_miss(subject: Subject, unit: Unit, near: Near) -> Finding:
 def unknown_arguments(subject: Subject) -> Iterator[Finding]:
     """Yield the rules on arguments that can match no call of a tool, or that match all for want of an argument."""
     for permission, name in subject.order:
-        if not isinstance(permission, ArgumentRule) or not permission.by_arguments or not permission.conditions:
+        if not is_rule(permission) or not permission.conditions:
             continue
         units = subject.units_by_name.get(name, [])
         about = [tool for unit in units for tool in subject.about(unit)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, DecideByHuman, DenyByName, settled_by_name
@@ -12,10 +12,17 @@ from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.linting.covering import has_wildcard
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.modes import AllowAll, StandardPermissions
+from agentperm_nb.permissions.policy_users import (
+    AllowByArgumentsForUser,
+    AskByArgumentsForUser,
+    DenyByArgumentsForUser,
+)
 from agentperm_nb.permissions.steps import AsyncModeStep, AsyncPerUserStep, ModeStep, PerUserStep, PolicyStep, Step
 from agentperm_nb.tools import Tool
 
-__all__ = ["Subject", "Unit", "decides_always", "name_patterns", "units_of"]
+__all__ = ["Subject", "Unit", "decides_always", "is_rule", "name_patterns", "units_of"]
+
+_FOR_USERS = (DenyByArgumentsForUser, AllowByArgumentsForUser, AskByArgumentsForUser)
 
 
 class Unit:
@@ -42,6 +49,11 @@ class Unit:
     ) -> None:
         self.permission, self.name, self.verb, self.pattern = permission, name, verb, pattern
         self.conditions, self.lenient = conditions, lenient
+
+    @property
+    def for_everybody(self) -> bool:
+        """Whether it holds whoever the agent works for."""
+        return not getattr(self.permission, "user", "")
 
     @property
     def wide(self) -> bool:
@@ -121,7 +133,7 @@ def units_of(permission: Permission, name: str) -> list[Unit]:
         name: What the log calls it.
     """
     if isinstance(permission, ArgumentRule):
-        if not permission.by_arguments:
+        if not is_rule(permission):
             return []
         return [Unit(permission, name, permission.verb, permission.tool, permission.conditions)]
     if not settled_by_name(permission):
@@ -130,6 +142,15 @@ def units_of(permission: Permission, name: str) -> list[Unit]:
         return [Unit(permission, name, "allow", "*")]
     verb = "deny" if isinstance(permission, DenyByName) else "allow"
     return [Unit(permission, name, verb, pattern, lenient=True) for pattern in permission.patterns]
+
+
+def is_rule(permission: Permission) -> TypeGuard[ArgumentRule]:
+    """Return whether a permission decides as a rule on arguments does, perhaps for one user only.
+
+    Args:
+        permission: The permission.
+    """
+    return isinstance(permission, ArgumentRule) and (permission.by_arguments or isinstance(permission, _FOR_USERS))
 
 
 def name_patterns(permission: Permission, name: str) -> Iterator[Unit]:
@@ -177,7 +198,7 @@ def decides_always(permission: Permission) -> str:
     if isinstance(permission, AsyncModeStep):
         return "decides every call that reaches it"
     for unit in units_of(permission, ""):
-        if not unit.conditions and unit.pattern.strip("*") == "":
+        if unit.for_everybody and not unit.conditions and unit.pattern.strip("*") == "":
             done = {"deny": "denies every call", "ask": "asks about every call that reaches it"}
             return done.get(unit.verb, "allows every call that reaches it")
     return ""
