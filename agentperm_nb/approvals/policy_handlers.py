@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable
 from typing import Any
 
+from agentperm_nb.approvals.approvers import HandlerApprover
 from agentperm_nb.approvals.decisions import ApprovalDecision
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.context import get_run_context
@@ -22,46 +23,48 @@ from agentperm_nb.permissions.types import PermissionRequest
 __all__ = ["PolicyHandlerApprover"]
 
 
-class PolicyHandlerApprover:
+class PolicyHandlerApprover(HandlerApprover):
     """Puts each request to the handler of a policy.
 
     Args:
         handler: A `PermissionHandler` or `AsyncPermissionHandler`: an object with ``handle(request)``.
+        **options: The time limit and reminders of `HandlerApprover`.
 
     Raises:
-        TypeError: It has no such method.
+        TypeError: It has no such method; or see `HandlerApprover`.
+        ValueError: See `HandlerApprover`.
     """
 
-    batch: bool = False
-    answered_by: str = "handler"
-
-    def __init__(self, handler: Any) -> None:
-        self.handler: Any = checked_handler("permission_handler=", handler)
+    def __init__(self, handler: Any, **options: Any) -> None:
+        self.policy_handler: Any = checked_handler("permission_handler=", handler)
+        """The object with ``handle``."""
+        handle = handler.handle
+        awaited = inspect.iscoroutinefunction(handle) or inspect.iscoroutinefunction(type(handle).__call__)
+        super().__init__(self._ahandle if awaited else self._handle, **options)
 
     def __repr__(self) -> str:
-        return f"PolicyHandlerApprover({type(self.handler).__name__})"
+        return f"PolicyHandlerApprover({type(self.policy_handler).__name__})"
 
-    async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
-        """Yield what the handler returned; the engine denies what is not an answer."""
-        import anyio.to_thread
+    async def _ahandle(self, request: ApprovalRequest) -> Any:
+        return await _answer(self.policy_handler.handle(_permission_request(request)))
 
-        for request in requests:
-            handle, asked = self.handler.handle, _permission_request(request)
-            try:
-                if inspect.iscoroutinefunction(handle) or inspect.iscoroutinefunction(type(handle).__call__):
-                    answer = await handle(asked)
-                else:
-                    # In a list: trio refuses a coroutine as a result.
-                    (answer,) = await anyio.to_thread.run_sync(_in_a_list, handle, asked, abandon_on_cancel=True)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
-            except PermissionError as error:
-                answer = ApprovalDecision("deny", reason=str(error).strip() or None)
-            yield request.id, answer
+    def _handle(self, request: ApprovalRequest) -> Any:
+        try:
+            answer = self.policy_handler.handle(_permission_request(request))
+        except PermissionError as error:
+            return _refusal(error)
+        return _answer(answer) if inspect.isawaitable(answer) else answer
 
 
-def _in_a_list(handle: Any, asked: PermissionRequest) -> list[Any]:
-    return [handle(asked)]
+async def _answer(awaited: Awaitable[Any]) -> Any:
+    try:
+        return await awaited
+    except PermissionError as error:
+        return _refusal(error)
+
+
+def _refusal(error: PermissionError) -> ApprovalDecision:
+    return ApprovalDecision("deny", reason=str(error).strip() or None)
 
 
 def _permission_request(request: ApprovalRequest) -> PermissionRequest:

@@ -431,24 +431,21 @@ class TestThreadsAndLoops:
 
     @pytest.mark.parametrize("backend", ["asyncio", "trio"])
     def test_a_handler_that_blocks_does_not_hold_up_the_loop(self, backend: str) -> None:
-        released = threading.Event()
+        asked, released = threading.Event(), threading.Event()
 
         class Blocking:
-            def __init__(self, asked: anyio.Event) -> None:
-                self.asked = asked
-
             def handle(self, request: PermissionRequest) -> PermissionResult:
-                anyio.from_thread.run_sync(self.asked.set)
+                asked.set()
                 return ALLOW if released.wait(10) else DENY
 
         async def main() -> str:
-            asked = anyio.Event()
-            policy = PermissionPolicy([rule("ask")], handler=Blocking(asked))
+            policy = PermissionPolicy([rule("ask")], handler=Blocking())
             agent = Agent([Counter().tool], permissions=policy)
             async with anyio.create_task_group() as tasks:
 
                 async def release() -> None:
-                    await asked.wait()  # the loop goes on while the handler blocks its thread
+                    while not asked.is_set():  # the loop goes on while the handler blocks its thread
+                        await anyio.sleep(0.01)
                     released.set()
 
                 tasks.start_soon(release)
