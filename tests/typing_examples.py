@@ -26,6 +26,7 @@ from agentperm_nb import (
     DecideByHuman,
     DecidePermission,
     Denied,
+    DenyByArguments,
     DenyByName,
     DenyPermission,
     Explanation,
@@ -50,6 +51,8 @@ from agentperm_nb import (
     Turn,
     TurnTask,
     Verdict,
+    arg,
+    rules,
     thaw,
     tool,
 )
@@ -181,6 +184,16 @@ policy.fallback = None
 policy.fallback = "deny"
 policy.handler = CarefulLater()
 assert_type(Agent([invoice], permissions=[*policy.denies(), policy], permission_handler=CarefulLater()), Agent)
+
+# --- rules on arguments
+
+no_secrets = DenyByArguments("read_file", path="**/.env", token=arg.present, reason="no secrets")
+assert_type(no_secrets.check(None, tool_call("read_file", path="a"), read_file), Verdict | None)
+assert_type(no_secrets.notation, str)
+assert_type(no_secrets.problems_with(read_file), list[str])
+assert_type(no_secrets.reading_of(tool_call("read_file", path="a"), read_file)[0].problem, str)
+assert_type(str(rules("deny a\ndeny b")[0].conditions[0].field), str)
+assert_type(Agent([read_file], permissions=["deny read_file(path=**/.env)", no_secrets]), Agent)
 
 # --- an agent: tools may be functions, permissions one or a list
 
