@@ -60,6 +60,11 @@ class Redactor:
         self._rules = _checked_rules(rules)
         self.secret = frozenset(secret)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether it has rules beside the built-in ones: what these put in place of a secret may look like anything."""
+        return bool(self._rules)
+
     def is_secret_name(self, name: str) -> bool:
         """Return whether a value of this name is masked: ``api_key``, ``X-Api-Key`` and ``APIKEY`` alike."""
         return name in self.secret or self._is_secret_name(name)

@@ -19,12 +19,12 @@ from functools import partial
 from typing import Any
 
 from agentperm_nb.approvals.approvers import HumanApprover
-from agentperm_nb.approvals.decisions import ApprovalDecision, as_decision
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope, as_decision
 from agentperm_nb.approvals.desk import Answer, DeskChange
 from agentperm_nb.approvals.patience import Patience, bounded, patience_of
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.context import new_id, who
+from agentperm_nb.context import RunContext, new_id, who
 from agentperm_nb.errors import ToolError, warn_user
 from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import digest, same_json
@@ -35,6 +35,7 @@ from agentperm_nb.permissions.steps import marked
 from agentperm_nb.permissions.verdicts import Denied
 from agentperm_nb.render import flags, visible
 from agentperm_nb.running.effects import AnswerKept, Effect, Review, ReviewAnswer, ReviewEnded, ReviewsOver, Wait
+from agentperm_nb.running.engine import Engine
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.ledger import Ledger
 from agentperm_nb.running.nesting import asks_for
@@ -151,6 +152,9 @@ class _Asking:
             session=self.turn.context.session_id,
             patience=self._patience(item, approver),
             in_turn=bool(getattr(approver, "in_turn", False)),
+            permission=permission,
+            context=self.turn.context,
+            would_cover=partial(_would_cover, self.engine, self.turn.context, item.call),
         )
 
     def _patience(self, item: CallItem, approver: Approver) -> Patience | None:
@@ -341,6 +345,7 @@ class _Asking:
 
     def _look_again(self) -> None:
         """Answer what waits for an answer that is remembered by now."""
+        self.turn.context.links.clear()
         for request_id, item in list(self.open.items()):
             remembered = recall(self.turn, item, self.given[request_id])
             if remembered is not None:
@@ -351,6 +356,12 @@ class _Asking:
             if self.engine.desk.withdraw(request_id, why):
                 self.recorder.hold("withdrawn", item, reason=why)
             del self.open[request_id]
+
+
+def _would_cover(engine: Engine, context: RunContext, call: ToolCall, scope: Scope, *, allow: bool = True) -> Any:
+    from agentperm_nb.running.would_cover import would_cover
+
+    return would_cover(engine, context, scope, call, allow=allow)
 
 
 def _all_left(desk: Any, requests: list[ApprovalRequest]) -> Any:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
 from agentperm_nb.approvals.desk import Desk, DeskChange
@@ -27,9 +27,10 @@ from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
+    from agentperm_nb.permissions.arguments import ArgumentRule
     from agentperm_nb.running.budget import Budget
 
-__all__ = ["AUTO", "KEPT", "Engine"]
+__all__ = ["AUTO", "KEPT", "NO_FILE", "Engine", "Filed"]
 
 KEPT = 10_000
 """How many digests of calls that ran, and requests whose late answers are still recorded, an engine keeps."""
@@ -42,6 +43,19 @@ class _Auto:
 
 AUTO = _Auto()
 """For ``human=``: the notebook's panel, or a prompt in a terminal, or nobody, as it is where the agent runs."""
+
+
+class Filed(NamedTuple):
+    """What came of putting a rule into a policy file."""
+
+    problem: str
+    """Why it is not in it; empty where it is."""
+    file: str = ""
+    """The file."""
+
+
+NO_FILE = Filed("this agent has no policy file of its project that a rule could go into")
+"""What comes of it where there is no file."""
 
 
 @dataclass(eq=False)
@@ -63,6 +77,8 @@ class Engine:
     budget: Budget | None = None
     patience: Patience | None = None
     """How long the agent's own human or handler has at most; as a policy file says."""
+    file_rule: Callable[[ArgumentRule, Permission | None, str | None], Filed] = lambda rule, asking, approver: NO_FILE
+    """Puts a rule into the policy file; it is also told what had asked, and who wants it remembered."""
     look: Callable[[], object] = lambda: None
     """Looks whether a policy file has changed; then `own` is another list."""
     memory: Memory = field(default_factory=Memory)

@@ -3,13 +3,16 @@
 1. An answer stands in for whoever gave it: it is looked up for the one who would be asked now.
 2. Where a second person is needed, an allow counts only if another person gave it. Of a call that would write a
    protected path, only one for this very call counts.
-3. A scope that names an argument which the tool does not have is not kept: it would cover calls that nobody meant.
+3. A scope that names an argument which the tool does not have is not kept: it would cover calls that nobody meant. Nor
+   is a rule that does not cover the very call it came from: one would be asked about that again, for ever.
+4. A rule for a file goes into the policy file of the project, as it was shown, or nowhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.desk import Answer
@@ -24,6 +27,9 @@ from agentperm_nb.running.ledger import Ledger
 from agentperm_nb.running.nesting import asks_for
 from agentperm_nb.tools import Tool
 
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.arguments import ArgumentRule
+
 __all__ = ["answer_of", "keep", "recall", "whom_to_ask"]
 
 
@@ -36,7 +42,7 @@ def whom_to_ask(turn: Ledger, item: CallItem) -> Approver:
 def recall(turn: Ledger, item: CallItem, approver: Approver) -> Remembered | None:
     """Return the remembered answer that holds for a call which `approver` would be asked about, or None."""
     return turn.engine.memory.look_up(
-        turn.context, item.call, approver, counts=partial(_counts, item, turn.context.user_id)
+        turn.context, item.call, approver, tool=item.tool, counts=partial(_counts, item, turn.context.user_id)
     )
 
 
@@ -62,26 +68,29 @@ def keep(turn: Ledger, item: CallItem, answer: Answer, approver: Approver) -> No
         Warning: The user's filters make an error of the warning that it cannot be remembered.
     """
     assert item.tool is not None
-    scope, recorder = answer.decision.scope or Scope(), turn.recorder
-    missing = _missing(item.tool, item.final, scope.arguments)
-    if missing is not None:
-        there = ", ".join(_properties(item.tool)) or "none"
-        warn_user(
-            f"{item.call.name} has no argument {recorder.text(repr(missing), item)}, so the answer counts for this "
-            f"call only and was not remembered. Its arguments: {there}"
-        )
+    scope, recorder, allow = answer.decision.scope or Scope(), turn.recorder, answer.decision.allows
+    rule = scope.permission(allow=allow) if scope.covers == "pattern" else None
+    problem, more = _problem(turn, item, scope, rule)
+    if not problem and rule is not None and scope.lasts == "file":
+        problem = _into_file(turn, item, answer, scope, rule)
+        if not problem:
+            return
+    if problem:
+        text = f"{problem}, so the answer counts for this call only and was not remembered{more}"
+        warn_user(recorder.text(text, item))
         return
     shown = item.shown_args if item.edited is None else recorder.masked(item)
     kept = turn.engine.memory.remember(
         turn.context,
         item.final,
         scope,
-        allow=answer.decision.allows,
+        allow=allow,
         asked=approver,
         covers=recorder.text(covers_text(scope, item.call.name, shown), item),
         approver=answer.approver,
         from_call=item.call_key,
-        reason=answer.decision.reason,
+        reason=answer.decision.reason or (None if rule is None else rule.reason),
+        rule=None if rule is None else recorder.text(str(rule), item),
     )
     recorder.hold(
         "remembered",
@@ -93,7 +102,52 @@ def keep(turn: Ledger, item: CallItem, answer: Answer, approver: Approver) -> No
         covers=scope.covers,
         lasts=scope.lasts,
         arguments=list(scope.arguments),
+        **({} if kept.rule is None else {"rule": kept.rule}),
     )
+
+
+def _problem(turn: Ledger, item: CallItem, scope: Scope, rule: ArgumentRule | None) -> tuple[str, str]:
+    """Return why an answer is not kept, and what else to know; empty texts where it is."""
+    assert item.tool is not None
+    missing = _missing(item.tool, item.final, scope.arguments)
+    if missing is not None:
+        there = ", ".join(_properties(item.tool)) or "none"
+        return f"{item.call.name} has no argument {missing!r}", f". Its arguments: {there}"
+    if rule is None:
+        return "", ""
+    from agentperm_nb.approvals.scopes import covering_problem
+
+    turn.context.links.clear()  # a link may lead elsewhere by now
+    problem = covering_problem(rule, item.final, item.tool)
+    if problem:
+        return f"{rule.notation} does not cover the very call it came from ({problem})", ""
+    if item.protected and rule.verb == "allow":
+        return f"each call that would write a protected path is asked about, whatever {rule.notation} says", ""
+    return "", ""
+
+
+def _into_file(turn: Ledger, item: CallItem, answer: Answer, scope: Scope, rule: ArgumentRule) -> str:
+    """Put a rule into the policy file; return why it could not be, or an empty text."""
+    recorder, text = turn.recorder, str(rule)
+    if recorder.text(text, item) != text:
+        return "the rule holds what is masked, and a file would show it"
+    filed = turn.engine.file_rule(rule, item.request_permission, answer.approver)
+    if filed.problem:
+        return filed.problem
+    recorder.hold(
+        "remembered",
+        item,
+        answer,
+        number=None,
+        allow=rule.verb == "allow",
+        about=covers_text(scope, item.call.name, item.shown_args),
+        covers=scope.covers,
+        lasts=scope.lasts,
+        arguments=[],
+        rule=text,
+        file=recorder.text(filed.file),
+    )
+    return ""
 
 
 def _missing(tool: Tool, call: ToolCall, names: Iterable[str]) -> str | None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from agentperm_nb.approvals.decisions import Scope
 from agentperm_nb.approvals.memory import Remembered, RememberedAnswers
+from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.context import who
 from agentperm_nb.errors import fix_message
 from agentperm_nb.running.recalling import answer_of
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.state import State
 from agentperm_nb.running.turn_taking import TurnTaking
+
+if TYPE_CHECKING:
+    from agentperm_nb.permissions.arguments import ArgumentRule
+    from agentperm_nb.running.would_cover import WouldCover
 
 __all__ = ["Remembering"]
 
@@ -43,6 +51,31 @@ class Remembering(TurnTaking):
         self._note_revoked(revoked)
         return self.remembered()
 
+    def would_cover(
+        self, rule: str | ArgumentRule | Scope, request: ApprovalRequest | None = None, *, allow: bool = True
+    ) -> WouldCover:
+        """Return which calls of this run a rule or a scope would have covered: a table, with the counts on top.
+
+        Those of the run in the log are looked at, for the same user, and those that wait now. The rule is tried alone;
+        what denies a call, or is asked before, still would. A call that is masked in the log counts apart where what is
+        masked would tell.
+
+        Args:
+            rule: A rule in the notation, with its verb or without, a rule on arguments, or a `Scope`.
+            request: The request that would be answered so: its run and its user count, and a scope may be about the
+                values of its call.
+            allow: Whether a rule without a verb allows; else it denies.
+
+        Raises:
+            TypeError: `rule` is none of these, or a scope needs a request.
+            ValueError: A text is no rule.
+        """
+        from agentperm_nb.running.would_cover import would_cover
+
+        context = request.context if request is not None else None
+        call = None if request is None else request.call
+        return would_cover(self._engine, context or self._context(None, None, None), rule, call, allow=allow)
+
     def forget_run(self, state: State) -> None:
         """Forget what was remembered for a run that nobody will go on with."""
         self._engine.memory.end_run(state.id)
@@ -62,6 +95,7 @@ class Remembering(TurnTaking):
                 covers=one.scope.covers,
                 lasts=one.lasts,
                 arguments=list(one.scope.arguments),
+                **({} if one.rule is None else {"rule": one.rule}),
                 from_call=one.from_call,
                 user=one.user,
                 agent_path=list(one.agent_path),

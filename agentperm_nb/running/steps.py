@@ -275,6 +275,7 @@ class TurnSteps(Ledger):
     def _may_start(self, item: CallItem) -> bool:
         """Look at what may have changed while the calls that start beside it were looked at; nothing comes between."""
         if item.answer is not None and item.answer.answered_by == "memory":
+            self.context.links.clear()  # a remembered rule may be one on paths, and a link may lead elsewhere by now
             remembered = recall(self, item, whom_to_ask(self, item))
             if remembered is None or not remembered.allow:
                 item.decided_by, item.decided_kind = item.rule, "memory"
