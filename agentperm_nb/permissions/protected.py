@@ -206,7 +206,9 @@ class ProtectedPaths(AskFirst):
                 return f"a protected path: its argument cannot be read ({place.problem})"
         if len(text) > _LONGEST_LINE or "\n" in text or not self._mentions(text):
             return None
-        for word in dict.fromkeys(filter(None, _WORDS.split(text))):
+        for word in dict.fromkeys(_WORDS.split(text)):
+            if _ELSEWHERE.match(word):
+                continue
             place = place_of(word, where)
             if place.problem and self._mentions(word):
                 return f"a protected path: a word of its text cannot be read ({place.problem})"
