@@ -463,6 +463,11 @@ class TestPython:
         )
         assert decide(permissions, None, tool_call("other"), tool).verdict == Denied("strict")
 
+    def test_a_rule_is_asked_only_about_the_tools_that_it_names(self) -> None:
+        permissions = PermissionList(["deny a", "deny b(x=1)", "deny [AB]", "allow b", "allow B", AllowByDefault()])
+        asked = [str(permission) for permission, _, _ in permissions.plan("b").entries]
+        assert asked == ["deny b(x=1)", "deny [AB]", "allow b", "AllowByDefault()"]
+
     def test_servers_are_named_by_a_pattern(self) -> None:
         deny = rule("deny files__*(path=text(/etc/*))")
         tool = Tool("files__read", function=lambda path: path)

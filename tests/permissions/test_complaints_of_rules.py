@@ -21,7 +21,8 @@ from agentperm_nb import (
     rule,
     rules,
 )
-from agentperm_nb.permissions.verdicts import Ask
+from agentperm_nb.permissions.deciding import PermissionList, decide
+from agentperm_nb.permissions.verdicts import Ask, Denied
 from agentperm_nb.testing import FakeHuman, tool_call
 
 KINDS = [DenyByArguments, AllowByArguments, AskByArguments]
@@ -139,13 +140,14 @@ def test_R18_letters_that_look_alike_in_an_argument(path: str) -> None:  # noqa:
 @pytest.mark.parametrize("deny", ["deny delete_*", "deny delete_*(path=*)", DenyByName(["delete_*"])], ids=str)
 def test_R19_letters_that_look_alike_in_the_name_of_a_tool(deny: Any, name: str) -> None:  # noqa: N802
     tool = Tool(name, function=delete_file)
-    assert decided([tool], [deny, AllowByDefault()], name, path="x")[0] == "denied"
+    decision = decide(PermissionList([deny, AllowByDefault()]), None, tool_call(name, path="x"), tool)
+    assert isinstance(decision.verdict, Denied)
 
 
 def test_R19_an_allow_is_for_the_exact_name() -> None:  # noqa: N802
     tool = Tool("d\u0435lete_file", function=delete_file)
-    permissions = ["allow delete_file", "allow delete_*", DecideByHuman()]
-    assert decided([tool], permissions, tool.name, path="x")[0] == "asked"
+    for allow in ("allow delete_file", "allow delete_*"):
+        assert rule(allow).check(None, tool_call(tool.name, path="x"), tool) is None
 
 
 @pytest.mark.parametrize(
@@ -170,9 +172,13 @@ def test_R25_a_rule_on_an_argument_that_the_tool_does_not_have() -> None:  # noq
             caught.value
         )
         assert rule(text).problems_with(tool)
-    # Until somebody looks: what cannot be read is denied, asked about, and not allowed.
+        with pytest.raises(ValueError, match="can match nothing"):
+            Agent([tool], permissions=[text, AllowByDefault()])
+    # Where nobody looks at the tools: what cannot be read is denied, asked about, and not allowed.
     call = tool_call("delete_file", path="x")
-    assert decided([tool], ["deny delete_file(pth=*)", AllowByDefault()], "delete_file", path="x")[0] == "denied"
+    decision = decide(PermissionList(["deny delete_file(pth=*)", AllowByDefault()]), None, call, tool)
+    assert isinstance(decision.verdict, Denied)
+    assert "could not be read" in decision.verdict.reason
     assert rule("allow delete_file(pth=*)").check(None, call, tool) is None
     assert isinstance(rule("ask delete_file(pth=*)").check(None, call, tool), Ask)
 
