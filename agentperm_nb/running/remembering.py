@@ -16,6 +16,8 @@ from agentperm_nb.running.turn_taking import TurnTaking
 
 if TYPE_CHECKING:
     from agentperm_nb.permissions.arguments import ArgumentRule
+    from agentperm_nb.permissions.kinds import Permission
+    from agentperm_nb.running.engine import Filed
     from agentperm_nb.running.would_cover import WouldCover
 
 __all__ = ["Remembering"]
@@ -79,6 +81,17 @@ class Remembering(TurnTaking):
     def forget_run(self, state: State) -> None:
         """Forget what was remembered for a run that nobody will go on with."""
         self._engine.memory.end_run(state.id)
+
+    def _file_rule(self, rule: ArgumentRule, asking: Permission | None, approver: str | None) -> Filed:
+        """Put a rule into the policy file of the project; it counts from the next turn on."""
+        from agentperm_nb.running.filing import file_rule
+
+        with self._policy.lock:
+            filed = file_rule(self._policy, rule, asking, self._engine.tools.values())
+            if not filed.problem:
+                self._refresh()
+                self._note("rule remembered", who=approver or who()[0], file=filed.file, rules=[str(rule)])
+        return filed
 
     def _note_revoked(self, revoked: tuple[Remembered, ...]) -> None:
         engine, (name, source) = self._engine, who()
