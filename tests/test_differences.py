@@ -897,7 +897,7 @@ class AtTheTerminal(Row, subject="the terminal"):
             model=ScriptedModel([tool_call("act")]),
         )
         agent.run(GO)
-        assert "[a]pprove, [d]eny, deny and [s]top, [e]dit? " in shown.getvalue()
+        assert "[a]pprove, [d]eny, deny and [s]top, [e]dit, [r]emember? " in shown.getvalue()
         assert shown.getvalue().splitlines()[-1] == "done: stopped by permission DecideByHuman() (1 turn)"
         assert ours.TextApprover(lambda question: shown.write(question) and "yes", shown.write).ask(
             None, "Go on?", bool

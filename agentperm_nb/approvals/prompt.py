@@ -7,7 +7,9 @@
    terminal, and lines of a value are marked so that they cannot pass for ours.
 5. One who reads is asked one thing at a time: all calls of a turn, or a question, and then the next. What nobody waits
    for any more holds up nothing.
-6. The time of a call begins when its question is put, or when the one before it has expired. Nobody can take back what
+6. Nothing is remembered by one answer: ``r`` lists which later calls an approval could be for, with what else of this
+   run each would have covered, and only a number chooses.
+7. The time of a call begins when its question is put, or when the one before it has expired. Nobody can take back what
    stands on a terminal: the line that is typed to a question that is over is no answer to anything, and that is said.
 """
 
@@ -17,6 +19,7 @@ import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentperm_nb.approvals.decisions import ApprovalDecision
@@ -258,7 +261,7 @@ class TextApprover(Human):
         now = the_desk.begin_time(request.id) or request
         if now.expires_at is not None:
             self._write(f"{which}expires {clock(now.expires_at, seconds=True)}")
-        question = f"{which}[a]pprove, [d]eny, deny and [s]top, [e]dit{every}? "
+        question = f"{which}[a]pprove, [d]eny, deny and [s]top, [e]dit, [r]emember{every}? "
         while True:
             word = read(question).lower()
             if word in ("a", "approve"):
@@ -268,8 +271,9 @@ class TextApprover(Human):
                 return ApprovalDecision("deny", reason=reason or None, stop=word in ("s", "stop"))
             if word == "all" and every:
                 return None
-            if word in ("e", "edit"):
-                decision = self._edit(request, read)
+            if word in ("e", "edit", "r", "remember"):
+                ask_more = self._edit if word in ("e", "edit") else self._remember
+                decision = ask_more(request, read)
                 if decision is not None:
                     return decision
                 continue
@@ -287,6 +291,31 @@ class TextApprover(Human):
             except EditError as error:
                 for name, problem in error.problems:
                     self._write(_line(f"  {name}: {problem}" if name else f"  {problem}"))
+
+    def _remember(self, request: ApprovalRequest, read: Callable[[str], str]) -> ApprovalDecision | None:
+        """Return an approval that is remembered, or None when it was given up, or there is none to offer."""
+        from agentperm_nb.approvals.scopes import suggest_scopes, why_not_offered
+
+        offered = suggest_scopes(request)
+        lines = ["Approve, and ask no more in this run about" if offered else "There is nothing to remember here."]
+        for number, (scope, words) in enumerate(offered, 1):
+            lines.append(f"  {number}  {_line(words)}")
+            if scope.rule is not None:
+                lines.append(f"     rule: allow {_line(str(scope.rule))}")
+            if request.would_cover is not None:
+                lines.append(f"     it would have covered {_line(request.would_cover(scope).counts)}")
+        lines += [f"  not offered: {_line(what)} ({_line(why)})" for what, why in why_not_offered(request)]
+        self._write("\n".join(lines))
+        while offered:
+            text = read("Number; with an s behind it, as in 1s, for the whole session (empty: back): ")
+            if not text:
+                return None
+            typed, session = text.removesuffix("s"), text.endswith("s")
+            if typed in map(str, range(1, len(offered) + 1)):
+                scope = offered[int(typed) - 1].scope
+                return ApprovalDecision("remember_allow", scope=replace(scope, lasts="session" if session else "run"))
+            self._write("Type one of the numbers.")
+        return None
 
 
 def _line(text: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 from waiting import make_request, open_requests
 
-from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb import DecideByHuman
+from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.approvals.facts import clock
 from agentperm_nb.approvals.patience import Patience
@@ -67,6 +69,67 @@ def test_each_choice_gives_its_answer_and_nothing_else_does(typed, expected):
     terminal = Terminal(*typed)
     assert terminal.review(make_request()) == [expected]
     assert terminal.typed == []
+
+
+REMEMBERED = "write_file(path=notes.txt)"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["r", "1"], ApprovalDecision("remember_allow", scope=Scope("call"))),
+        (["remember", "2"], ApprovalDecision("remember_allow", scope=Scope("pattern", rule=REMEMBERED))),
+        (["r", "2s"], ApprovalDecision("remember_allow", scope=Scope("pattern", "session", rule=REMEMBERED))),
+        (["R", "5"], ApprovalDecision("remember_allow", scope=Scope("tool"))),
+        (
+            ["r", "0", "6", "-1", "a", "y", "01", "s", "1 s", "1ss", "²", "1"],
+            ApprovalDecision("remember_allow", scope=Scope("call")),
+        ),
+        (["r", "", "a"], ApprovalDecision("allow")),
+        (["r", "", "d", ""], ApprovalDecision("deny")),
+        (["r"], ApprovalDecision("deny", reason="the input ended before an answer was given")),
+    ],
+    ids=str,
+)
+def test_nothing_is_remembered_without_a_second_answer(typed, expected):
+    terminal = Terminal(*typed)
+    assert terminal.review(make_request()) == [expected]
+    assert terminal.typed == []
+
+
+def test_what_could_be_remembered_is_listed_with_what_else_it_would_have_covered_and_what_is_not_offered():
+    asked = []
+
+    class Covered:
+        counts = "2 of 7 calls of this run (1 allowed, 1 denied)"
+
+    def would_cover(scope):
+        asked.append(scope)
+        return Covered()
+
+    request = replace(make_request(args={"path": "/a.txt", "content": "milk"}), would_cover=would_cover)
+    terminal = Terminal("r", "", "a")
+    assert terminal.review(request) == [ApprovalDecision("allow")]
+    listed = terminal.screen[terminal.screen.index("Approve, and") :].split("Number;")[0]
+    assert listed.splitlines() == [
+        "Approve, and ask no more in this run about",
+        '  1  this exact call: write_file(path="/a.txt", content="milk")',
+        "     it would have covered 2 of 7 calls of this run (1 allowed, 1 denied)",
+        "  2  calls of write_file where path is /a.txt, whatever content is",
+        "     rule: allow write_file(path=/a.txt)",
+        "     it would have covered 2 of 7 calls of this run (1 allowed, 1 denied)",
+        "  3  every call of write_file, whatever its arguments",
+        "     it would have covered 2 of 7 calls of this run (1 allowed, 1 denied)",
+        "  not offered: wider rules on path (path: its folder is the root, and everything is below that)",
+    ]
+    assert [scope.covers for scope in asked] == ["call", "pattern", "tool"]
+
+
+def test_where_there_is_nothing_to_remember_the_reason_is_told_and_it_is_asked_again():
+    request = replace(make_request(), permission=DecideByHuman(second_person=True))
+    terminal = Terminal("r", "a")
+    assert terminal.review(request) == [ApprovalDecision("allow")]
+    assert "There is nothing to remember here.\n  not offered: any later call (DecideByHuman() wants" in terminal.screen
 
 
 def test_an_edit_that_does_not_fit_says_why_and_asks_again():
