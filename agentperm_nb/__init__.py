@@ -30,6 +30,8 @@ from agentperm_nb.errors import (
     BudgetExceeded,
     BudgetWarning,
     DeliveryError,
+    LintError,
+    LintWarning,
     NoHumanError,
     NotFinishedError,
     PermissionWarning,
@@ -79,8 +81,11 @@ if TYPE_CHECKING:
     from agentperm_nb.permissions import arg
     from agentperm_nb.permissions.arguments import AllowByArguments, AskByArguments, DenyByArguments
     from agentperm_nb.permissions.explain import Explanation
+    from agentperm_nb.permissions.lint import lint
+    from agentperm_nb.permissions.linting.findings import Finding, Findings
     from agentperm_nb.permissions.notation import rule, rules
     from agentperm_nb.permissions.policy_layers import PolicyFiles
+    from agentperm_nb.permissions.why_not import Change, WhyNot
     from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.history import (
         ErrorEntry,
@@ -125,6 +130,7 @@ __all__ = [
     "BudgetExceeded",
     "BudgetWarning",
     "CallResult",
+    "Change",
     "ChangeEvent",
     "ChangeEventType",
     "DecideByHuman",
@@ -140,11 +146,15 @@ __all__ = [
     "ExchangeEntry",
     "Explanation",
     "ExtraDataEntry",
+    "Finding",
+    "Findings",
     "HandlerApprover",
     "Hints",
     "Human",
     "HumanApprover",
     "Image",
+    "LintError",
+    "LintWarning",
     "Log",
     "Loop",
     "MCPTool",
@@ -206,11 +216,13 @@ __all__ = [
     "Turn",
     "TurnTask",
     "Verdict",
+    "WhyNot",
     "adefault_loop",
     "arg",
     "default_loop",
     "format_call",
     "get_run_context",
+    "lint",
     "loop",
     "mcp_tools",
     "parse_answer",
@@ -259,12 +271,17 @@ _LATER = {
     "AllowByArguments": "agentperm_nb.permissions.arguments",
     "AskByArguments": "agentperm_nb.permissions.arguments",
     "Budget": "agentperm_nb.running.budget",
+    "Change": "agentperm_nb.permissions.why_not",
     "DenyByArguments": "agentperm_nb.permissions.arguments",
     "Explanation": "agentperm_nb.permissions.explain",
+    "Finding": "agentperm_nb.permissions.linting.findings",
+    "Findings": "agentperm_nb.permissions.linting.findings",
     "NotebookHuman": "agentperm_nb.notebook.human",
     "PolicyFiles": "agentperm_nb.permissions.policy_layers",
     "TextApprover": "agentperm_nb.approvals.prompt",
+    "WhyNot": "agentperm_nb.permissions.why_not",
     "arg": "agentperm_nb.permissions.arg",
+    "lint": "agentperm_nb.permissions.lint",
     "rule": "agentperm_nb.permissions.notation",
     "rules": "agentperm_nb.permissions.notation",
     **dict.fromkeys(
@@ -293,7 +310,7 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     loaded = import_module(module)
-    value = globals()[name] = loaded if module.endswith(f".{name}") else getattr(loaded, name)
+    value = globals()[name] = getattr(loaded, name, loaded)  # a module has no name of its own in it
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import as_approver, handler_approver
@@ -30,7 +30,9 @@ from agentperm_nb.running.settings import (
     check_checks,
     check_loop,
     check_model,
+    check_names,
     check_reporter,
+    check_rules,
     check_turn_limit,
     checked_folder,
     checked_policy,
@@ -94,14 +96,16 @@ class Agent(Conversing):
             for, too. `permissions` left out is then an empty list: what no rule of a file decides is denied.
         folder: What relative paths in arguments are relative to; the working directory when left out.
         protected: Paths, and patterns of paths, that no call writes without a person's word, beside the policy files.
+        lookalikes: ``"refuse"`` tools whose names are taken for each other or mix alphabets, or ``"allow"`` them.
         user: On whose behalf the agent works; JupyterHub's user or the login name when left out.
         session: Id of the session; one for each kernel process when left out.
         redact: Functions from text to text that mask what the built-in rules do not know for a secret.
 
     Raises:
         TypeError: An argument has the wrong type, or both `human` and `approval_handler` were given.
-        ValueError: Two tools have one name, or a schema is not a JSON Schema; `policy` or `protected` with
-            ``permissions=None``, which switches all checks off.
+        ValueError: Two tools have one name, or names that look alike; a schema is not a JSON Schema; a rule can match
+            no call of the tools that it is about; `policy` or `protected` with ``permissions=None``, which switches all
+            checks off.
         PolicyFileError: A policy file is not there, cannot be read, or says what it may not.
     """
 
@@ -133,6 +137,7 @@ class Agent(Conversing):
         policy: Any = None,
         folder: str | os.PathLike[str] | None = None,
         protected: Iterable[Any] = (),
+        lookalikes: Literal["refuse", "allow"] = "refuse",
         user: str | None = None,
         session: str | None = None,
         redact: Iterable[Callable[[str], str]] = (),
@@ -170,6 +175,8 @@ class Agent(Conversing):
         redactions = tuple(redact)
         Redactor(redactions)  # says now what is wrong with them
         tools_by_name = as_tools(listed)
+        check_names(tools_by_name, lookalikes)
+        check_rules(own, tools_by_name)
         self._policy = Policy(
             own,
             files=files,
@@ -191,6 +198,7 @@ class Agent(Conversing):
             reporter=reporter,
             budget=budget,
             patience=self._policy.patience,
+            file_rule=self._file_rule,
             look=self._refresh,
         )
         self._user, self._session, self._signals = user, session, signals
@@ -213,12 +221,14 @@ class Agent(Conversing):
             "policy": files,
             "folder": self._folder,
             "protected": guarded,
+            "lookalikes": lookalikes,
             "user": user,
             "session": session,
             "redact": redactions,
         }
         self._note_now("agent made", {})
         self._say()
+        self._look_over()
 
     def copy(self, **changes: Any) -> Agent:
         """Return an agent with the same settings but for some; it shares the log, unless it is given another one.

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.context import RunContext, who
-from agentperm_nb.errors import fix_message, warn_user
+from agentperm_nb.errors import LintWarning, fix_message, warn_user
+from agentperm_nb.permissions.builtin import DenyByName
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import DenyPermission, Permission
+from agentperm_nb.permissions.steps import Step
 from agentperm_nb.redaction import Redactor
+from agentperm_nb.running.engine import AUTO
 from agentperm_nb.running.recording import Recorder
 from agentperm_nb.running.signalling import Signalling
 from agentperm_nb.tools import Tool
@@ -31,6 +34,7 @@ from agentperm_nb.tools import Tool
 if TYPE_CHECKING:
     from agentperm_nb.analysis.log import Log
     from agentperm_nb.permissions.arguments import ArgumentRule
+    from agentperm_nb.permissions.linting.findings import Findings
     from agentperm_nb.permissions.policy_layers import Layer, PolicyFiles
     from agentperm_nb.permissions.protected import ProtectedPaths
     from agentperm_nb.permissions.session_rules import SessionRules
@@ -207,7 +211,50 @@ class PolicyKeeping(Signalling):
         """Return the rules in the notation, in the order of asking, each with the layer that it is of."""
         return repr(self.policy)
 
+    def lint(self, *, ignore: Iterable[str] = (), strict: bool = False) -> Findings:
+        """Return what is probably not meant in the rules of the agent, held against its tools.
+
+        Nothing runs, and nobody is asked.
+
+        Args:
+            ignore: Codes of findings to leave out.
+            strict: Whether to raise an error when there are warnings.
+
+        Raises:
+            LintError: With ``strict=True``: there are warnings. It has the findings.
+            TypeError: `ignore` is not a list of codes.
+            ValueError: It has a code that there is not.
+        """
+        from agentperm_nb.permissions.lint import WHOEVER, lint
+
+        self._refresh()
+        engine = self._engine
+        human = WHOEVER if engine.human is AUTO else engine.human
+        return lint(
+            engine.own,
+            engine.tools.values(),
+            human=human if engine.handler is None else engine.handler,
+            permission_handler=engine.policy_handler,
+            ignore=ignore,
+            strict=strict,
+        )
+
     # ------------------------------------------------------------------ how
+
+    def _look_over(self) -> None:
+        """Warn of rules that are very likely mistakes.
+
+        Raises:
+            Warning: The user's filters make an error of it.
+        """
+        engine = self._engine
+        named = (isinstance(item, DenyByName | Step) or hasattr(item, "verb") for item in engine.own.items)
+        if not engine.tools or not any(named):
+            return
+        from agentperm_nb.permissions.lint import first_look
+
+        for finding in first_look(engine.own, engine.tools.values()):
+            warn_user(engine.redactor.text(f"{finding.rule}: {finding.message}\nFix: {finding.fix}"), LintWarning)
 
     def _refresh(self) -> None:
         """Look whether policy files have changed, and take those that can be taken."""

@@ -10,8 +10,11 @@ from agentperm_nb.errors import fix_message
 from agentperm_nb.running.loops import Loop
 from agentperm_nb.running.models import checked_model
 from agentperm_nb.running.reporter import Reporter
+from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from agentperm_nb.permissions.deciding import PermissionList
     from agentperm_nb.permissions.policy_layers import PolicyFiles
 
@@ -20,13 +23,16 @@ __all__ = [
     "check_checks",
     "check_loop",
     "check_model",
+    "check_names",
     "check_reporter",
+    "check_rules",
     "check_turn_limit",
     "checked_folder",
     "checked_policy",
     "checked_protected",
 ]
 
+_ALIKE = "Agent(tools, lookalikes='allow')"
 _LOOP = "@loop(limit=30)\ndef coding(agent, state):\n    agent.think(state)"
 _MODEL = "def model(messages, tools):\n    return 'Hello.'\n\nAgent(tools=[read_file], model=model)"
 _LIMIT = "Agent(tools=[read_file], model=model, turn_limit=30)"
@@ -91,6 +97,50 @@ def check_turn_limit(limit: object) -> None:
         )
     if limit < 1:
         raise ValueError(fix_message(f"turn_limit= takes 1 turn or more (got: {limit})", "give more", _LIMIT))
+
+
+def check_names(tools: Mapping[str, Tool], lookalikes: object) -> None:
+    """Refuse tools whose names are taken for each other, or are not what they seem.
+
+    Args:
+        tools: The tools, by name.
+        lookalikes: What was given as ``lookalikes=``: ``"allow"`` lets them be.
+
+    Raises:
+        TypeError: `lookalikes` is not a text.
+        ValueError: It is another word; or two names look alike, or one mixes alphabets or has unseen characters.
+    """
+    if not isinstance(lookalikes, str):
+        raise TypeError(
+            fix_message(f"lookalikes= takes a word (got: {lookalikes!r})", 'give "refuse", or "allow"', _ALIKE)
+        )
+    if lookalikes not in ("refuse", "allow"):
+        raise ValueError(fix_message(f"lookalikes= got {lookalikes!r}", 'give "refuse", or "allow"', _ALIKE))
+    if lookalikes == "allow" or (all(map(str.isascii, tools)) and len(set(map(str.lower, tools))) == len(tools)):
+        return
+    from agentperm_nb.permissions.lint import refused_names
+
+    found = refused_names(tools)
+    if found:
+        raise ValueError(
+            fix_message(found[0].message.rstrip("."), found[0].fix.replace("Agent(…", "Agent(tools"), _ALIKE)
+        )
+
+
+def check_rules(permissions: PermissionList, tools: Mapping[str, Tool]) -> None:
+    """Refuse rules on arguments that can match no call of the tools that they are about.
+
+    Args:
+        permissions: The agent's own list.
+        tools: The tools, by name.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for permission in permissions.items:
+        check = getattr(permission, "check_tools", None)
+        if permission.by_arguments and check is not None:
+            check(tools.values())
 
 
 def checked_folder(folder: object) -> str | None:

@@ -21,7 +21,7 @@ from agentperm_nb.permissions.types import PermissionResult
 __all__ = ["checks_off", "nobody_to_ask", "too_wide", "trusts_servers"]
 
 
-def parts_of(permission: Permission) -> Iterator[Any]:
+def _parts_of(permission: Permission) -> Iterator[Any]:
     """Yield the policies and mode objects of a step: itself, and what it holds for users."""
     if isinstance(permission, Step):
         original = permission.original
@@ -73,7 +73,7 @@ def _asks(permission: Permission, *, policy_handler: bool) -> bool:
         return permission.human is None and not permission.asks_by_itself
     if isinstance(permission, ArgumentRule):
         return permission.verb == "ask"
-    for part in parts_of(permission):
+    for part in _parts_of(permission):
         if isinstance(part, PermissionPolicy) and part.handler is None and not policy_handler:
             results = [getattr(rule, "result", None) for rule in part.rules]
             if PermissionResult.ASK in results or part.fallback is PermissionResult.ASK:
@@ -90,7 +90,7 @@ def trusts_servers(subject: Subject) -> Iterator[Finding]:
     trusting = allow_readonly(trust_mcp=True)
     for permission, name in subject.order:
         believes = isinstance(permission, AllowByReadOnly) and permission.trust_mcp
-        for part in parts_of(permission):
+        for part in _parts_of(permission):
             believes = believes or getattr(part, "trust_mcp", False) is True
             if isinstance(part, PermissionPolicy):
                 believes = believes or any(rule is trusting for rule in part.rules)
@@ -124,7 +124,7 @@ def checks_off(subject: Subject, *, unchecked: bool, empty: bool) -> Iterator[Fi
         fix = "nothing, where that is meant; None would switch the checks off"
         yield Finding("empty-list", "The list is empty, so that every call is denied.", fix, severity="note")
     for permission, name in subject.order:
-        for part in parts_of(permission):
+        for part in _parts_of(permission):
             if isinstance(part, AllowAll) or (isinstance(part, StandardPermissions) and part.bypasses):
                 yield Finding(
                     "bypass-on",

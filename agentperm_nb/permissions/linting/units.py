@@ -47,8 +47,12 @@ class Unit:
         *,
         lenient: bool = False,
     ) -> None:
-        self.permission, self.name, self.verb, self.pattern = permission, name, verb, pattern
-        self.conditions, self.lenient = conditions, lenient
+        self.permission: Permission = permission
+        self.name: str = name
+        self.verb: str = verb
+        self.pattern: str = pattern
+        self.conditions: tuple[Condition, ...] = conditions
+        self.lenient: bool = lenient
 
     @property
     def for_everybody(self) -> bool:
