@@ -30,6 +30,7 @@ PAGES = [
     "docs/modes.md",
     "docs/paths.md",
     "docs/per-user.md",
+    "docs/policy-file.md",
     "docs/rule-tables.md",
     "docs/rules-on-arguments.md",
     "docs/running-a-task.md",

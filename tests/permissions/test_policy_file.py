@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -299,3 +300,17 @@ def test_rules_of_two_users_are_not_equal() -> None:
     assert first == parsed("version = 1\n[users.ann]\nrules = ['ask x']").others[0]
     assert repr(first) == "<ann only: ask x>"
     assert pickle.loads(pickle.dumps(first)) == first
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_the_page_lists_exactly_the_keys_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policy-file.md").read_text(encoding="utf-8")
+    table = page.partition("## What a file may say")[2].partition("\n\nNothing is guessed")[0]
+    listed: dict[str, list[str]] = {}
+    for names, places in re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", table, re.MULTILINE):
+        for place in places.split(", "):
+            where = {"top": "", "user": "users.*"}.get(place, place.strip("`[]"))
+            listed.setdefault(where, []).extend(re.findall(r"`(\w+)`", names))
+    assert {where: tuple(keys) for where, keys in listed.items()} == KEYS
