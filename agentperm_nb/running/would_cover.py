@@ -27,7 +27,7 @@ from agentperm_nb.json_values import call_text, digest, same_json
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.matching.declared import declared_by
 from agentperm_nb.permissions.notation import rule as read_rule
-from agentperm_nb.render import MASK, table_html, table_text
+from agentperm_nb.render import MASK, table_html, table_text, visible
 from agentperm_nb.running.engine import Engine
 from agentperm_nb.tools import Tool
 
@@ -98,7 +98,7 @@ class WouldCover:
         text = f"{len(covered):,} of {len(self.calls):,} call{'s' * (len(self.calls) != 1)} of this run"
         text += f" ({told})" if told else ""
         unknown = len(self.undecidable)
-        return text + (f"; of {unknown:,} it cannot be told, since they are masked in the log" if unknown else "")
+        return text + (f"; {unknown:,} cannot be told: masked in the log" if unknown else "")
 
     def __repr__(self) -> str:
         return (
@@ -109,7 +109,7 @@ class WouldCover:
         return table_html(_COLUMNS, map(_shown, self.calls), caption=self._headline())
 
     def _headline(self) -> str:
-        return f"{self.what} would have covered {self.counts}"
+        return visible(f"{self.what} would have covered {self.counts}")
 
 
 def _shown(call: SeenCall) -> tuple[str, ...]:
