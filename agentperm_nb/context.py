@@ -39,6 +39,11 @@ class RunContext:
     users_above: tuple[str | None, ...] = ()
     """On whose behalf the runs above work, from the outermost."""
 
+    @property
+    def users(self) -> tuple[str | None, ...]:
+        """On whose behalf the runs above and this one work."""
+        return (*self.users_above, self.user_id)
+
 
 _current: ContextVar[RunContext | None] = ContextVar("agentperm_nb_run", default=None)
 

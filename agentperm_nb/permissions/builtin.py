@@ -442,5 +442,5 @@ class DecideByHuman(DecidePermission):
         if type(answer) is not str or answer != "yes":
             return Denied(DECLINED, stop=True)
         context = get_run_context()
-        problem = second_person_problem(self, who()[0], None if context is None else context.user_id)
+        problem = second_person_problem(self, who()[0], *(() if context is None else context.users))
         return Allowed() if problem is None else Denied(problem)

@@ -302,7 +302,7 @@ class _Asking:
         if decision.allows:
             if item.edited is not None and not (yield from self._edit_may_run(item)):
                 return
-            problem = second_person_problem(item.request_permission, answer.approver, self.turn.context.user_id)
+            problem = second_person_problem(item.request_permission, answer.approver, *self.turn.context.users)
             if problem is not None:
                 self.turn.deny(item, Denied(problem))
                 return

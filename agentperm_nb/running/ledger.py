@@ -154,7 +154,7 @@ class Ledger:
         asking, answer = decision.permission, item.answer
         if not isinstance(decision.verdict, Ask) or getattr(asking, "asks_by_itself", False):
             return None  # what asks by itself has looked at its answer
-        return second_person_problem(asking, None if answer is None else answer.approver, self.context.user_id)
+        return second_person_problem(asking, None if answer is None else answer.approver, *self.context.users)
 
     def until_a_person(
         self, generator: Generator[Check, Verdict | None, Decision], current: Decision | Check

@@ -42,14 +42,14 @@ def whom_to_ask(turn: Ledger, item: CallItem) -> Approver:
 def recall(turn: Ledger, item: CallItem, approver: Approver) -> Remembered | None:
     """Return the remembered answer that holds for a call which `approver` would be asked about, or None."""
     return turn.engine.memory.look_up(
-        turn.context, item.call, approver, tool=item.tool, counts=partial(_counts, item, turn.context.user_id)
+        turn.context, item.call, approver, tool=item.tool, counts=partial(_counts, item, turn.context.users)
     )
 
 
-def _counts(item: CallItem, user: str | None, allowing: Remembered) -> bool:
+def _counts(item: CallItem, users: tuple[str | None, ...], allowing: Remembered) -> bool:
     if isinstance(item.request_permission, AskFirst) and allowing.scope.covers != "call":
         return False
-    return second_person_problem(item.request_permission, allowing.approver, user) is None
+    return second_person_problem(item.request_permission, allowing.approver, *users) is None
 
 
 def answer_of(remembered: Remembered) -> Answer:

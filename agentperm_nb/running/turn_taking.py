@@ -218,9 +218,10 @@ class TurnTaking(PolicyKeeping):
         outer, above = get_run_context(), levels_above.get()
         path = above[-1].agent_path if above else ()
         run_id = (state or self._state).id
-        users = () if outer is None else (*outer.users_above, outer.user_id)
+        users = () if outer is None else outer.users
         if outer is not None and outer.run_id == run_id:  # a turn of ``run``: what that was given holds for its turns
-            user, session, users = user or outer.user_id, session or outer.session_id, outer.users_above
+            user, session = user or outer.user_id, session or outer.session_id
+            users = outer.users_above if user == outer.user_id else users
         return RunContext(
             run_id=run_id,
             session_id=session or self._session or (outer.session_id if outer is not None else session_id()),

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 from answering import Telling, Waiting, act, say, told, waiting
 from rules import Says
 from turns import DRIVERS, Counter, Scripted, run
 
-from agentperm_nb import Agent, ApprovalDecision, Ask, DecideByHuman, Human, Scope, State, Tool, ToolCall, Turn
+from agentperm_nb import (
+    Agent,
+    AllowByDefault,
+    ApprovalDecision,
+    Ask,
+    DecideByHuman,
+    Human,
+    Scope,
+    State,
+    Tool,
+    ToolCall,
+    Turn,
+    loop,
+    tool,
+)
 from agentperm_nb.approvals.desk import Answer, the_desk
 from agentperm_nb.context import who
 from agentperm_nb.permissions.second_person import second_person_problem
-from agentperm_nb.testing import Recording, tool_call
+from agentperm_nb.testing import Recording, ScriptedModel, tool_call
 
 both_drivers = pytest.mark.parametrize("driver", DRIVERS)
 SAME = "A second person has to approve this call: {} asked for it. It was not run."
@@ -226,14 +242,134 @@ def test_the_double_that_records_wants_a_second_person_where_the_permission_does
         ("bob", None, False),
         ("bob", "", False),
         (None, None, False),
+        *(
+            (f"ann{unseen}", "ann", False)
+            for unseen in "\ufe0f\u034f\u3164\u115f\uffa0\u180b\u2065\U000e0061\U000e0100"
+        ),
+        *((f"{unseen}ann", "ann", False) for unseen in "\x00\x1b\x7f\x85\t\u2028\ud800\ue000\U000f0000\u0378"),
+        ("\u034f\x00\u3164", "ann", False),
+        ("bob", "\x00", False),
+        ("аnn", "ann", False),
+        ("ann", "аnn", False),
+        ("ɑnn", "аnn", False),
+        ("анна", "bob", True),
+        ("ann l", "ann 1", True),
+        ("änn", "ann", True),
     ],
-    ids=repr,
+    ids=ascii,
 )
 def test_names_read_wide(approver: str | None, user: str | None, counts: bool) -> None:
     permission = DecideByHuman(second_person=True)
     assert (second_person_problem(permission, approver, user) is None) is counts
     assert second_person_problem(DecideByHuman(), approver, user) is None
     assert second_person_problem(None, approver, user) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "two"),
+    [
+        ("root", "root@corp.com", False),
+        ("Root ", "root@CORP.com", False),
+        ("root@corp.com", "root@corp.com.", False),
+        ("root@corp.com", "root＠corp．com", False),
+        ("root@corp.com", "rооt@сorp.com", False),
+        ("root+yes@corp.com", "root@corp.com", False),
+        ("root+yes", "root", False),
+        ("Ro Ot <root@corp.com>", "root", False),
+        ("@root", "root", False),
+        ("CORP\\root", "root@corp.com", False),
+        ("root@corp.com", "root@other.com", True),
+        ("bob@corp.com", "root@corp.com", True),
+        ("bob", "root@bob", True),
+        ("@", "root", True),
+        ("+yes@corp.com", "+no@corp.com", True),
+    ],
+    ids=ascii,
+)
+def test_what_is_before_the_at_of_an_address_is_the_person(one: str, other: str, two: bool) -> None:
+    permission = DecideByHuman(second_person=True)
+    assert (second_person_problem(permission, one, other) is None) is two
+    assert (second_person_problem(permission, other, one) is None) is two
+
+
+def test_the_users_of_the_runs_above_are_no_second_person_either_and_have_to_be_known() -> None:
+    permission = DecideByHuman(second_person=True)
+    assert second_person_problem(permission, "ann", "ann", "svc-bot") == SAME.format("ann")
+    assert second_person_problem(permission, "svc-bot", "ann", "svc-bot") == SAME.format("svc-bot")
+    assert second_person_problem(permission, "bob", "ann", "svc-bot") is None
+    for unknown in ([], [None], ["ann", None], ["", "svc-bot"]):
+        assert "it is not known for whom it is made" in (second_person_problem(permission, "bob", *unknown) or "")
+
+
+def as_a_tool(inner: Agent, driver: str) -> Any:
+    return inner
+
+
+def called_in_a_tool(inner: Agent, driver: str) -> Any:
+    call = tool_call("deploy", n=1)
+
+    def blocking(prompt: str) -> str:
+        """Do it."""
+        return str(inner.use_tools([call]).results[0].content)
+
+    async def awaited(prompt: str) -> str:
+        """Do it."""
+        return str((await inner.ause_tools([call])).results[0].content)
+
+    return tool(name="inner")(blocking if driver == "sync" else awaited)
+
+
+def two_below(inner: Agent, driver: str) -> Any:
+    return Agent(
+        [inner], name="between", user="another-bot", permissions=[AllowByDefault()],
+        model=ScriptedModel([[tool_call("inner", prompt="go")], "done"]),
+    )  # fmt: skip
+
+
+@both_drivers
+@pytest.mark.parametrize("approver", ["ann", "svc-bot", "bob"])
+@pytest.mark.parametrize("below", [as_a_tool, called_in_a_tool, two_below], ids=lambda way: way.__name__)
+def test_ann_does_not_approve_a_call_of_a_run_below_hers_that_works_for_another_user(
+    below: Any, approver: str, driver: str
+) -> None:
+    counter = Counter("deploy")
+    inner = Agent(
+        [counter.tool], name="inner", user="svc-bot", permissions=[DecideByHuman(second_person=True)],
+        approval_handler=Telling(ApprovalDecision("remember_allow", approver=approver)),
+        model=ScriptedModel([[tool_call("deploy", n=1)], "done"]),
+    )  # fmt: skip
+    outer = Agent([below(inner, driver)], user="ann", permissions=[AllowByDefault()])
+    run(driver, outer, [tool_call("between" if below is two_below else "inner", prompt="go")])
+    assert inner.audit.calls()[["user", "approver", "verdict"]].values.tolist() == [
+        ["svc-bot", approver, "allowed" if approver == "bob" else "denied"]
+    ]
+    assert len(counter.ran) == (approver == "bob")
+
+
+@both_drivers
+@pytest.mark.parametrize("approver", ["ann", "svc-bot", "bob"])
+def test_nor_one_of_a_turn_of_her_run_that_is_said_to_be_for_another(approver: str, driver: str) -> None:
+    counter, call = Counter("deploy"), tool_call("deploy", n=1)
+
+    @loop(limit=1)
+    def blocking(agent: Agent, state: State) -> None:
+        agent.use_tools([call], user="svc-bot")
+
+    @loop(limit=1)
+    async def awaited(agent: Agent, state: State) -> None:
+        await agent.ause_tools([call], user="svc-bot")
+
+    agent = Agent(
+        [counter.tool], loop=blocking if driver == "sync" else awaited, permissions=[DecideByHuman(second_person=True)],
+        approval_handler=Telling(ApprovalDecision("allow", approver=approver)), model=ScriptedModel([]),
+    )  # fmt: skip
+    state = agent.state
+    if driver == "sync":
+        agent.run(state, user="ann")
+    else:
+        anyio.run(partial(agent.arun, state, user="ann"), backend=driver)
+    assert agent.audit.calls()["verdict"].tolist() == ["allowed" if approver == "bob" else "denied"]
+    assert len(counter.ran) == (approver == "bob")
 
 
 def test_it_is_shown_and_takes_a_bool() -> None:
