@@ -49,6 +49,8 @@ class ToolCall:
                     f"a tool's name is a string (got: {type(self.name).__name__})", "give the name of the tool", example
                 )
             )
+        if type(self.name) is not str:  # a subclass may compare otherwise than it reads
+            object.__setattr__(self, "name", str.__str__(self.name))
         if not self.name.strip():
             raise ValueError(fix_message("a tool call has no name", "give the name of the tool", example))
         if not isinstance(self.args, Mapping):

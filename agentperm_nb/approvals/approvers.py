@@ -130,12 +130,12 @@ def checked_handler(handler: object) -> tuple[Callable[..., Any], bool]:
         signature = inspect.signature(handler)
     except ValueError:  # a built-in that does not tell
         return handler, False
-    for values in ((None,), (None, None)):
-        try:
-            signature.bind(*values)
-        except TypeError:
-            continue
-        return handler, len(values) == 2
+    takes_one, takes_two = (_binds(signature, count) for count in (1, 2))
+    if takes_one and takes_two:  # one of them has a default: what they are called tells which form is meant
+        named = [*signature.parameters]
+        return handler, named[0] in ("call", "tool_call") or named[1:2] in (["user_id"], ["user"])
+    if takes_one or takes_two:
+        return handler, takes_two
     raise TypeError(
         fix_message(
             f"approval_handler= takes a function of (request) or (call, user_id) (got: {signature})",
@@ -143,6 +143,14 @@ def checked_handler(handler: object) -> tuple[Callable[..., Any], bool]:
             _HANDLER,
         )
     )
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
 
 
 class HumanApprover:

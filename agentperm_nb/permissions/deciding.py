@@ -39,7 +39,9 @@ from agentperm_nb.permissions.kinds import (
     names_of,
     wrong_verdict,
 )
-from agentperm_nb.permissions.steps import Said, Step
+from agentperm_nb.permissions.policy import DenyByPolicy
+from agentperm_nb.permissions.said import Said
+from agentperm_nb.permissions.steps import AsyncModeStep, Step
 from agentperm_nb.permissions.verdicts import Allowed, Denied, Verdict
 from agentperm_nb.permissions.wrapping import wrapped
 from agentperm_nb.redaction import Redactor
@@ -101,6 +103,8 @@ class PermissionList:
         self.order: tuple[tuple[Permission, str], ...] = (*denies, *first, *others)
         """(permission, name) in the order of asking."""
         self.reads_files: bool = any(item.reads_files for item, _ in self.order)
+        self.has_foreign: bool = any(_is_foreign(item) for item, _ in self.order)
+        """Whether code that is not ours sees the arguments of a call, and may try to change them."""
         """Whether a permission of it reads the file system, which may change before a call starts."""
         self._plans: dict[str, Plan] = {}
 
@@ -160,7 +164,7 @@ class PermissionList:
 
     def describe(self) -> list[str]:
         """Return what is in the list, in the order of asking, the rules of a policy one by one."""
-        return [text for item, name in self.order for text in (item.describes if isinstance(item, Step) else [name])]
+        return [text for item, name in self.order for text in _described(item, name)]
 
     @cached_property
     def policy_id(self) -> str:
@@ -232,6 +236,14 @@ class Check:
         return isinstance(self.permission, DecideByHuman)
 
 
+def _described(item: Permission, name: str) -> list[str]:
+    return item.describes if isinstance(item, Step | DenyByPolicy) else [name]
+
+
+def _is_foreign(item: Permission) -> bool:
+    return not type(item).__module__.startswith(f"{__package__}.") or isinstance(item, AsyncModeStep)
+
+
 def deciding(
     permissions: PermissionList, state: Any, call: ToolCall, tool: Tool
 ) -> Generator[Check, Verdict | None, Decision]:
@@ -261,7 +273,7 @@ def deciding(
                 answer = yield Check(permission, state, call, tool)
             else:
                 answer = permission.check(state, call, tool)
-            said = answer if isinstance(permission, Step) and type(answer) is Said else None
+            said = answer if isinstance(permission, Step | DenyByPolicy) and type(answer) is Said else None
             verdict = answer if said is None else said.verdict
             if not fits(permission, verdict):
                 raise wrong_verdict(permission, verdict)

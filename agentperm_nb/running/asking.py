@@ -5,7 +5,7 @@
 3. What an approver gives that is not an answer denies that request, with a warning; so does one that raises, or ends
    without having answered. What a classic Human raises goes to the caller, and nothing runs.
 4. An edit is a new call to decide: schema, then the whole order. A denial stands, whoever says it; an ``Ask`` is
-   answered by the edit; nobody decides means denied.
+   answered by the edit, if it is put to whoever made the edit, and else denied; nobody decides means denied.
    An approver answers the requests that it was given and no others.
 5. When an answer is remembered, the requests that wait at that moment are looked up again, those of other turns of
    the agent too.
@@ -83,7 +83,7 @@ class _Asking:
             if refusal is not None:  # nobody is asked about a call that could not run
                 self.turn.refuse_over_budget(item, refusal)
                 continue
-            approver = whom_to_ask(self.turn, item)
+            approver = item.answered_for = whom_to_ask(self.turn, item)
             remembered = recall(self.turn, item, approver)
             if remembered is not None:
                 yield from self._answered(item, answer_of(remembered))
@@ -227,7 +227,11 @@ class _Asking:
             return
         decision, item = as_decision(value), self.open.get(request_id)
         warning = ""
-        if decision is None:
+        if decision is not None and decision.allows and approver.answered_by not in ("human", "handler"):
+            by = self._shown(_repr(approver.answered_by))
+            warning = f"{approver!r} allowed a call, and its answered_by is {by}: only 'human' and 'handler' may"
+            decision = ApprovalDecision("deny", reason="Nobody who may allow this call has answered.")
+        elif decision is None:
             decision = ApprovalDecision("deny", reason="The approver gave no valid answer, so this call was not run.")
             warning = (
                 f"{approver!r} returned {self._shown(_repr(value), item)}, which is not an answer, so the call was "
@@ -299,7 +303,9 @@ class _Asking:
             approver = self.given.get(item.request.id)
             if not isinstance(approver, HumanApprover):  # which has noted the person's own words
                 self.turn.state.record_exchange(item.request.prompt, decision.action, call_key=item.call_key)
-        if decision.allows:
+        if decision.allows and answer.answered_by in ("nobody", "timeout"):
+            self.turn.deny(item, Denied("Nobody who may allow this call has answered."))
+        elif decision.allows:
             if item.edited is not None and not (yield from self._edit_may_run(item)):
                 return
             problem = second_person_problem(item.request_permission, answer.approver, *self.turn.context.users)
@@ -336,7 +342,7 @@ class _Asking:
             self.turn.warn_of(item, again)
             return False
         item.protected = item.protected or isinstance(again.permission, AskFirst)
-        problem = self.turn.second_person_missing(item, again)
+        problem = self.turn.somebody_else_asks(item, again) or self.turn.second_person_missing(item, again)
         if problem is not None:
             item.decided_by = again.decided_by
             self.turn.deny(item, Denied(problem))
@@ -372,7 +378,7 @@ def _from(approver: Approver, decision: ApprovalDecision, *, given: bool) -> Ans
     name, source = who() if approver.answered_by == "human" and given else (None, None)
     return Answer(
         decision,
-        answered_by=approver.answered_by,
+        answered_by=approver.answered_by if approver.answered_by in ("human", "nobody") else "handler",
         approver=name,
         approver_from=source,
         via=repr(approver),

@@ -13,7 +13,7 @@ from agentperm_nb.hints import Hints
 from agentperm_nb.json_values import canonical_json, digest_of, freeze
 from agentperm_nb.permissions.deciding import Check, Decision
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.steps import Said
+from agentperm_nb.permissions.said import Said
 from agentperm_nb.permissions.verdicts import Verdict
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.outcomes import CallResult
@@ -52,6 +52,8 @@ class CallItem:
     """Whether it was asked about as a call that would write a protected path, or a person made it one."""
     said: Said | None = None
     """What a policy or mode object said, which sent it there."""
+    answered_for: object = None
+    """Whoever was asked: the approver, or the permission that asked by itself. The answer stands in for nobody else."""
     answer: Answer | None = None
     asked: bool = False
     """Whether a person, or who stands in for one, was asked and allowed it."""

@@ -27,7 +27,7 @@ from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
 from agentperm_nb.running.messages import Message as ConversationMessage
 from agentperm_nb.running.metering import Meter, stop_over_budget
-from agentperm_nb.running.nesting import Level, latest_lists
+from agentperm_nb.running.nesting import Level, asks_for, latest_lists
 from agentperm_nb.running.outcomes import CallResult, ToolOutcome, ToolOutcomeKind, outcome_of
 from agentperm_nb.running.recording import Recorder, describe_error
 from agentperm_nb.running.reporter import Reporter, tell
@@ -139,7 +139,8 @@ class Ledger:
             if isinstance(current, Decision):
                 self.deciding = None
                 return current
-            no_opinion = any(permission is current.permission for permission in item.passed)
+            # Of an edited call nobody has asked it: what it had no opinion of was another call.
+            no_opinion = item.edited is None and any(permission is current.permission for permission in item.passed)
             current = resume(generator, None if no_opinion else Ask("a person has been asked"))
 
     def _latest(self) -> PermissionList:
@@ -155,6 +156,20 @@ class Ledger:
         if not isinstance(decision.verdict, Ask) or getattr(asking, "asks_by_itself", False):
             return None  # what asks by itself has looked at its answer
         return second_person_problem(asking, None if answer is None else answer.approver, *self.context.users)
+
+    def somebody_else_asks(self, item: CallItem, decision: Decision) -> str | None:
+        """Return why the answer that was given does not do: somebody else would be asked now; None where it does."""
+        if not isinstance(decision.verdict, Ask) or decision.permission is item.answered_for:
+            return None
+        permission = decision.permission
+        if not getattr(permission, "asks_by_itself", False):
+            asked = asks_for(permission, self.engine, self.above, decision.said)
+            if asked.approver_for(permission, decision.said) is item.answered_for:
+                return None
+        return (
+            f"Now {decision.decided_by} has to be asked, whose questions go to somebody else. It was not run. "
+            "Call it again with these arguments."
+        )
 
     def until_a_person(
         self, generator: Generator[Check, Verdict | None, Decision], current: Decision | Check

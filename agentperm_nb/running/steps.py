@@ -21,6 +21,8 @@ drivers serve it (`running.driving_async`, `running.driving_blocking`), so both 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections import deque
 from collections.abc import Generator
 from datetime import UTC, datetime
@@ -34,6 +36,7 @@ from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.results import ResultForm, result_form
 from agentperm_nb.running.accounts import Refusal
 from agentperm_nb.running.asking import ask_people
+from agentperm_nb.running.driving import loop_thread
 from agentperm_nb.running.effects import Effect, Start, ToolDone, Wait
 from agentperm_nb.running.in_hand import TurnInHand
 from agentperm_nb.running.items import CallItem
@@ -46,7 +49,8 @@ from agentperm_nb.running.recording import describe_error
 __all__ = ["TurnSteps"]
 
 _REVOKED = "the remembered answer that allowed this call was revoked while the call waited. Call it again."
-_AT_ONCE = 32  # sync tools that run at the same time, each on a thread
+_AT_ONCE = 32  # sync tools that run at the same time, each on a thread; in a blocking turn also async ones
+_A_WHILE = 0.1  # seconds of deciding after which the rules may have changed meanwhile
 
 
 class TurnSteps(Ledger):
@@ -93,7 +97,7 @@ class TurnSteps(Ledger):
     # ------------------------------------------------------------------ deciding
 
     def _apply_rules(self) -> Generator[Effect, Any, None]:
-        now = datetime.now(UTC)
+        now, begun = datetime.now(UTC), time.monotonic()
         for item in self.items:
             self.recorder.requested(item, now)
             problem = item.problem
@@ -118,6 +122,8 @@ class TurnSteps(Ledger):
                 else:
                     self._apply(item, current)
         self.deciding = None
+        if time.monotonic() - begun > _A_WHILE:  # a check was waited for: what was decided first is looked at again
+            self.awaited = True
         self.recorder.write()
 
     def _let_ask(self) -> Generator[Effect, Any, None]:
@@ -140,7 +146,7 @@ class TurnSteps(Ledger):
                     break
                 self.recorder.note("asked", item, rule=item.rule, reason=None)
                 result = yield from self._asked_by_itself(generator, result)
-                item.asked = isinstance(result, Decision) and result.permission is asking
+                item.asked, item.answered_for = isinstance(result, Decision) and result.permission is asking, asking
                 if not item.asked:
                     item.passed = (*item.passed, asking)
                 result = yield from self.until_a_person(generator, result)
@@ -200,6 +206,7 @@ class TurnSteps(Ledger):
         together = deque(item for item in ready if item.tool is not None and item.tool.parallel)
         alone = deque(item for item in ready if item.tool is not None and not item.tool.parallel)
         running, on_threads = 0, 0
+        blocking = loop_thread.get() != threading.get_ident()
         failure: Exception | None = None
         while True:
             starting: list[CallItem] = []
@@ -208,6 +215,8 @@ class TurnSteps(Ledger):
                 queue = together or (alone if running == 0 else None)
                 if not queue or (on_threads >= _AT_ONCE and not _is_async(queue[0])):
                     break
+                if blocking and running - on_threads >= _AT_ONCE and _is_async(queue[0]):
+                    break  # it would wait in the driver, and start long after it was looked at
                 item = queue.popleft()
                 try:
                     still = yield from self._still_allowed(item)
@@ -249,21 +258,25 @@ class TurnSteps(Ledger):
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied(f"the tool {item.final.name} was removed or replaced while the call waited"))
             return False
-        settled = not self.awaited and self.engine.finished == item.finished_before
-        if settled and not self.permissions.reads_files:
+        settled = not self.awaited and self.engine.finished == item.finished_before and not self.permissions.reads_files
+        if settled and not self.permissions.has_foreign:
             return True
         if digest(item.final.name, item.final.args) != item.decided_digest:
             item.decided_by, item.decided_kind = None, "nobody"
             self.deny(item, Denied("the arguments were changed after the call was decided"))
             return False
+        if settled:
+            return True
         decision = yield from self.decide_again(item)
         verdict = decision.verdict
-        problem = self.second_person_missing(item, decision)
+        problem = self.somebody_else_asks(item, decision) if item.asked else None
+        problem = problem or self.second_person_missing(item, decision)
         answered = item.asked and problem is None and (item.protected or not isinstance(decision.permission, AskFirst))
-        if isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and answered):
+        denied = issubclass(type(verdict), Denied)  # its real type: it may claim to be of another class
+        if not denied and (isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and answered)):
             return True
         item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
-        if problem is not None:
+        if isinstance(verdict, Ask) and problem is not None:
             verdict = Denied(problem)
         elif isinstance(verdict, Ask):
             verdict = Denied("the rules changed while the call waited: now a person has to be asked. Call it again.")

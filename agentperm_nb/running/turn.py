@@ -10,7 +10,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from agentperm_nb.audit.projection import Row
 from agentperm_nb.calls import ToolCall
@@ -199,6 +199,18 @@ class PendingTurn(Coroutine[Any, Any, Turn]):
         self._state: Literal["waiting", "awaited", "closed"] = "waiting"
         self._task: object = None
         self.__name__ = self.__qualname__ = "ause_tools"  # event loops name it in their messages
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
+        """Refuse to be copied or pickled: a turn runs once.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            fix_message(
+                "a turn that has not been awaited cannot be copied", "await it", "turn = await agent.ause_tools(reply)"
+            )
+        )
 
     def __await__(self) -> Generator[Any, Any, Turn]:
         self._begin_once()
