@@ -77,6 +77,7 @@ from agentperm_nb.tools import Tool, tool
 
 if TYPE_CHECKING:
     from agentperm_nb.approvals.prompt import TextApprover
+    from agentperm_nb.approvals.scopes import NotOffered, Suggestion, suggest_scopes, why_not_offered
     from agentperm_nb.notebook.human import NotebookHuman
     from agentperm_nb.permissions import arg
     from agentperm_nb.permissions.arguments import AllowByArguments, AskByArguments, DenyByArguments
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
         StoppedByPermission,
         StoppedByUntil,
     )
+    from agentperm_nb.running.would_cover import SeenCall, WouldCover
 
 __all__ = [
     "ALLOW_READONLY",
@@ -165,6 +167,7 @@ __all__ = [
     "NoHumanError",
     "NobodyApprover",
     "NotFinishedError",
+    "NotOffered",
     "NotebookHuman",
     "OpenAIModel",
     "OpenAIResponsesModel",
@@ -190,6 +193,7 @@ __all__ = [
     "RunContext",
     "RunStartEntry",
     "Scope",
+    "SeenCall",
     "Signals",
     "StandardPermissions",
     "State",
@@ -200,6 +204,7 @@ __all__ = [
     "StoppedByLimit",
     "StoppedByPermission",
     "StoppedByUntil",
+    "Suggestion",
     "TextApprover",
     "TextBlock",
     "Tool",
@@ -217,6 +222,7 @@ __all__ = [
     "TurnTask",
     "Verdict",
     "WhyNot",
+    "WouldCover",
     "adefault_loop",
     "arg",
     "default_loop",
@@ -229,10 +235,12 @@ __all__ = [
     "resolve_permissions",
     "rule",
     "rules",
+    "suggest_scopes",
     "thaw",
     "tool",
     "wait_for_signal",
     "waiting_for_user",
+    "why_not_offered",
 ]
 
 __version__ = "0.1.0"
@@ -274,6 +282,10 @@ _LATER = {
     "Change": "agentperm_nb.permissions.why_not",
     "DenyByArguments": "agentperm_nb.permissions.arguments",
     "Explanation": "agentperm_nb.permissions.explain",
+    "NotOffered": "agentperm_nb.approvals.scopes",
+    "SeenCall": "agentperm_nb.running.would_cover",
+    "Suggestion": "agentperm_nb.approvals.scopes",
+    "WouldCover": "agentperm_nb.running.would_cover",
     "Finding": "agentperm_nb.permissions.linting.findings",
     "Findings": "agentperm_nb.permissions.linting.findings",
     "NotebookHuman": "agentperm_nb.notebook.human",
@@ -284,6 +296,8 @@ _LATER = {
     "lint": "agentperm_nb.permissions.lint",
     "rule": "agentperm_nb.permissions.notation",
     "rules": "agentperm_nb.permissions.notation",
+    "suggest_scopes": "agentperm_nb.approvals.scopes",
+    "why_not_offered": "agentperm_nb.approvals.scopes",
     **dict.fromkeys(
         (
             "ErrorEntry",

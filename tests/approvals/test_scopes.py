@@ -28,9 +28,9 @@ class Folder:
 
     def __init__(self, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.top, self.base = top, top / "base"
-        for name in ("base/project/sub", "base/.git", "base/p/.hidden", "home", "other"):
+        for name in ("base/project/sub", "base/.git", "base/p/.hidden", "own", "other"):
             (top / name).mkdir(parents=True)
-        monkeypatch.setenv("HOME", str(top / "home"))
+        monkeypatch.setenv("HOME", str(top / "own"))
 
     def request(
         self,
@@ -180,7 +180,7 @@ def test_all_that_a_call_is_about_is_held_down_at_once(folder: Folder) -> None:
     [
         ("/x.txt", "its folder is the root, and everything is below that"),
         ("~/x.txt", "its folder is the home folder"),
-        ("{top}/home/x.txt", "its folder is the home folder"),
+        ("{top}/own/x.txt", "its folder is the home folder"),
         ("{top}/x.txt", "its folder is one that the home folder is in"),
         (".git/config", "its folder is hidden, or in a hidden one (.git)"),
         ("~/.ssh/id_rsa", "its folder is hidden, or in a hidden one (.ssh)"),
@@ -195,7 +195,7 @@ def test_a_folder_that_is_too_wide_or_hidden_is_not_offered(folder: Folder, path
     assert why_not_offered(request) == [("wider rules on path", f"path: {why}")]
 
 
-@pytest.mark.parametrize("path", ["/", "~", "{top}", ".git", "{top}/home/"])
+@pytest.mark.parametrize("path", ["/", "~", "{top}", ".git", "{top}/own/"])
 def test_nor_is_one_that_is_named_itself(folder: Folder, path: str) -> None:
     for allow in (True, False):
         offered = suggest_scopes(folder.request("list", path=path), allow=allow, lasts="file")
