@@ -38,6 +38,8 @@ from agentperm_nb.tools import Tool
 __all__ = ["Guarded", "ProtectedPaths", "guarded", "only_reads"]
 
 _LONGEST, _LONGEST_LINE = 5_000, 2_000  # characters of a text that is read as a path, and word by word
+_MANY = 100  # texts in one call, of which not each is read as a path without a look at it
+_BACKSLASH, _AROUND, _SLASHES = "\\", " \t\r\n'\"", re.compile(r"[/\\]")
 _WORDS = re.compile(r"[\s\"'`;|&<>(){}\[\]=,]+")
 _ELSEWHERE = re.compile(r"\s*(?:\Z|(?!file:)[a-z][a-z0-9+.\-]+://)", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?\[]")
@@ -187,12 +189,55 @@ class ProtectedPaths(AskFirst):
         """Ask about a call that would write one of the paths."""
         if only_reads(call, tool):
             return None
-        where = _here()
-        for field, text in _texts(call.args, ""):
-            found = self._read(text, where, declared=is_path_argument(tool, field))
+        where, texts = _here(), list(_texts(call.args, ""))
+        names = self._names_there(where) if len(texts) > _MANY else None
+        declared: dict[str, bool] = {}
+        read: set[tuple[str, bool]] = set()
+        for field, text in texts:
+            if field not in declared:
+                declared[field] = is_path_argument(tool, field)
+            one = (text, declared[field])
+            if one in read or (names is not None and not declared[field] and not self._may_lead(text, names)):
+                continue
+            read.add(one)
+            found = self._read(text, where, declared=declared[field])
             if found is not None:
                 return Ask(f"{call.name} may write {found} ({field})")
         return None
+
+    def _names_there(self, where: Where) -> frozenset[str] | None:
+        """Return the names that a path to a protected one can begin with, folded; None where nobody can say."""
+        if where.windows or any(one.pattern is not None for one in self.paths):
+            return None
+        try:
+            with os.scandir(where.folder) as entries:
+                found = {entry.name for entry in entries}
+        except OSError:
+            return None
+        for one in self.paths:
+            for text in _spelt(one):
+                found.update(text.split("/"))
+        return frozenset({folded(name) for name in found} | {skeleton(folded(name)) for name in found})
+
+    def _may_lead(self, text: str, names: frozenset[str]) -> bool:
+        """Return whether a text among many can be a path to a protected one: it names something that is there.
+
+        A row of a table mostly does not. To read each as a path would take far longer.
+        """
+        plain = folded(text)
+        if not text.isascii():
+            plain = f"{plain}/{skeleton(plain)}"
+        if "%" in plain:
+            from urllib.parse import unquote
+
+            plain = f"{plain}/{folded(unquote(plain))}"
+        if "\\" in plain:
+            plain = f"{plain}/{plain.replace(_BACKSLASH, '')}"
+        bare = plain.strip(_AROUND)
+        if bare[:1] in ("/", "~") or bare.startswith("file:") or self._mentions(text):
+            return True
+        parts = (part.strip(_AROUND) for part in _SLASHES.split(plain))
+        return any(part in names or part == ".." for part in parts)
 
     def _read(self, text: str, where: Where, *, declared: bool) -> str | None:
         """Return which protected path a text may stand for, in words; None for none."""

@@ -146,6 +146,15 @@ def nested(value: Any, levels: int) -> Any:
     return value
 
 
+@pytest.mark.parametrize("text", [text for text in SPELLINGS if "$" not in text and "`" not in text
+                                  and "?" not in text and "*" not in text and "~ann" not in text])  # fmt: skip
+def test_so_it_is_among_many_other_texts(text: str, base: Path) -> None:
+    rows = [f"{n}/{n}" for n in range(200)]
+    alone = asked(protected(), ToolCall("anything", {"value": spelt(text, base)}), ANYTHING)
+    assert asked(protected(), ToolCall("anything", {"rows": [*rows, spelt(text, base)]}), ANYTHING) is alone
+    assert not asked(protected(), ToolCall("anything", {"rows": [*rows, "notes.txt"]}), ANYTHING)
+
+
 PLACES: dict[str, dict[str, Any]] = {
     "an argument": {"x": "agentperm.toml"},
     "a list": {"x": ["notes.txt", "agentperm.toml"]},
