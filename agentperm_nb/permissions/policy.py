@@ -15,19 +15,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.errors import ToolError, ToolInputError, fix_message
+from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import FrozenDict, freeze, thaw
 from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler, checked_handler
 from agentperm_nb.permissions.kinds import DenyPermission
 from agentperm_nb.permissions.pickling import Pickled
+from agentperm_nb.permissions.said import Said, denial_of, undecided
 from agentperm_nb.permissions.types import PermissionResult, checked_result
-from agentperm_nb.permissions.verdicts import Denied, Verdict
 from agentperm_nb.tools import Tool
 
-__all__ = ["DenyByRule", "PermissionPolicy", "PermissionRule"]
+__all__ = ["DenyByPolicy", "PermissionPolicy", "PermissionRule", "first_match"]
 
 _RULE = (
     "PermissionRule(\n    'deny_large', lambda tool, parameters: parameters.get('amount', 0) > 100, 'deny',\n"
@@ -122,7 +123,7 @@ class PermissionPolicy(Pickled):
     """A list of rules; the first that matches decides.
 
     Give it to an agent in ``permissions=``, alone or among others. There it is one step that decides; what its DENY
-    rules should deny whatever else stands before them, `denies` gives as permissions of their own.
+    rules should deny whatever else stands before them, `denies` gives as a permission of its own.
 
     Args:
         rules: The rules, in the order in which they are asked. A list is kept, not copied: what is added to it counts.
@@ -232,70 +233,85 @@ class PermissionPolicy(Pickled):
         return self._fallback
 
     def denies(self) -> list[DenyPermission]:
-        """Return a `DenyPermission` for each DENY rule that the policy has now.
+        """Return a list of one `DenyPermission`: all that the policy's DENY rules deny.
 
         In an agent's list, deny permissions are asked first wherever they stand, so that no permission before the
-        policy can hide its denials. Each denies exactly the calls for which the policy comes to its rule: a rule that
-        stands before it in the policy keeps its say.
+        policy can hide its denials. It denies exactly the calls for which the policy comes to a DENY rule, as the rules
+        are when the call is decided: a rule that stands before it in the policy keeps its say. A fallback is no rule.
         """
-        seen: set[int] = set()
-        found: list[DenyPermission] = []
-        for rule in tuple(self.rules):
-            _check_rule(rule)
-            if rule.result is PermissionResult.DENY and id(rule) not in seen:
-                seen.add(id(rule))
-                found.append(DenyByRule(self, rule))
-        return found
+        return [DenyByPolicy(self)]
 
 
-class DenyByRule(DenyPermission):
+class DenyByPolicy(DenyPermission):
     """Denies the calls for which a policy comes to one of its DENY rules; `PermissionPolicy.denies` makes it.
+
+    What a rule raises that is come to denies the call, as it does in the policy. Rules after the last that denies are
+    not asked.
 
     Args:
         policy: The policy. Its rules are read anew for each call.
-        rule: The rule. When the policy has it no more, nothing is denied.
     """
 
     blocking: bool = False
 
-    def __init__(self, policy: PermissionPolicy, rule: PermissionRule) -> None:
+    def __init__(self, policy: PermissionPolicy) -> None:
         self.policy = policy
-        self.rule = rule
-        self.name: str | None = rule.name
+        self.name: str | None = f"{policy.name} denies"
 
     def __repr__(self) -> str:
-        return f"DenyByRule({self.rule.name!r})"
+        return f"DenyByPolicy({self.policy!r})"
 
-    def check(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
-        """Deny a call for which the policy comes to the rule.
+    @property
+    def describes(self) -> list[str]:
+        """The rules that deny, in order, for the log."""
+        denies = [rule for rule in self.policy.rules if _is_rule(rule) and _may_deny(rule)]
+        return [f"{self.name}: {rule.name} -> deny" for rule in denies] or [str(self.name)]
 
-        Raises:
-            ToolError: A rule that is asked before it, or the rule itself, failed. This denies the call.
-        """
-        asked = "a rule"
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
+        """Say that a call is denied, and by which rule; None when the policy does not come to one that denies."""
+        rules = tuple(self.policy.rules)
+        last = max((place for place, rule in enumerate(rules) if _may_deny(rule)), default=-1)
+        found = first_match(rules[: last + 1], call, tool, partial(undecided, self.policy.name))
+        if isinstance(found, PermissionRule):
+            return Said(denial_of(found, call), found.name, None, found) if _may_deny(found) else None
+        return found
+
+
+def first_match(
+    rules: Iterable[PermissionRule], call: ToolCall, tool: Tool, failed: Callable[[str, Exception], Said]
+) -> PermissionRule | Said | None:
+    """Return the first rule that matches a call, or None; or what is said when the rules cannot tell.
+
+    Args:
+        rules: The rules, in the order of asking.
+        call: The call.
+        tool: The tool that would run.
+        failed: Makes what is said of the name of the rule that failed and what it raised.
+    """
+    for rule in tuple(rules):
+        if not _is_rule(rule):
+            return failed("", TypeError(f"{type(rule).__name__} in its rules is no PermissionRule"))
         try:
-            for rule in tuple(self.policy.rules):
-                _check_rule(rule)
-                asked = f"the rule {rule.name}"
-                if rule.matches(tool, call.args):
-                    return Denied(self._reason(call)) if rule is self.rule else None
-                if rule is self.rule:
-                    return None
-        except Exception as error:
-            if isinstance(error, ToolError) and not isinstance(error, ToolInputError):
-                raise
-            text = f"{type(error).__name__}: {_text(error)}".partition("\n")[0].rstrip(": ")
-            raise ToolError(f"The call could not be decided: {asked} of {self.policy.name} failed ({text}).") from error
-        return None
+            if rule.matches(tool, call.args):
+                return rule
+        except Exception as error:  # noqa: BLE001 - a rule of the user's may raise anything: that call is denied
+            return failed(rule.name, error)
+    return None
 
-    def _reason(self, call: ToolCall) -> str:
-        return self.rule.reason.strip() or f"{call.name} is denied by the rule {self.rule.name}."
+
+def _is_rule(rule: object) -> bool:
+    return issubclass(type(rule), PermissionRule)  # its real type: a mock with a spec only claims to be one
+
+
+def _may_deny(rule: object) -> bool:
+    """Return whether something in the rules denies. What is no rule may be meant to, and denies where it is come to."""
+    return not _is_rule(rule) or getattr(rule, "result", None) not in (PermissionResult.ALLOW, PermissionResult.ASK)
 
 
 def _check_rule(rule: object) -> None:
     if isinstance(rule, type):
         problem, fix = f"{rule.__name__} (the class)", "make a rule of it"
-    elif not issubclass(type(rule), PermissionRule):  # its real type: a mock with a spec only claims to be one
+    elif not _is_rule(rule):
         problem, fix = f"a {type(rule).__name__}", "make rules with agentperm_nb.PermissionRule"
     else:
         return
@@ -339,10 +355,3 @@ def _mistake(answer: object) -> tuple[str, str]:
         named = getattr(answer, "__name__", kind.__name__)
         return f"{named}, which could be called", "call it, or return True or False"
     return "", ""
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a foreign __str__ may do anything
-        return ""

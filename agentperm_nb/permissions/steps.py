@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
-from agentperm_nb.errors import ToolError, ToolInputError
 from agentperm_nb.permissions.kinds import DecidePermission, Permission
 from agentperm_nb.permissions.mode_objects import PermissionDecision, keywords_of
 from agentperm_nb.permissions.modes import AllowAll, PerUserPermissions, StandardPermissions
-from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule
+from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule, first_match
+from agentperm_nb.permissions.said import Said, denial_of, undecided
 from agentperm_nb.permissions.types import PermissionResult
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict
 from agentperm_nb.tools import Tool
@@ -35,28 +34,10 @@ __all__ = [
     "ModeStep",
     "PerUserStep",
     "PolicyStep",
-    "Said",
     "Step",
     "marked",
     "step_of",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a step says of a call."""
-
-    verdict: Verdict | None
-    part: str = ""
-    """Which part of the step said so, such as the name of a rule."""
-    step: Step | None = None
-    """The step that said so, inside the one that was asked."""
-    rule: PermissionRule | None = None
-    """The rule of a policy that said so."""
-    error: Exception | None = None
-    """What a rule or a mode object raised."""
-    warning: str = ""
-    """What the user should know: the call is denied because of a fault."""
 
 
 class Step(DecidePermission):
@@ -96,12 +77,7 @@ class Step(DecidePermission):
 
     def failed(self, part: str, error: Exception) -> Said:
         """Return the denial of a call that the step could not decide."""
-        named = f"{self.name}: {part}" if part else str(self.name)
-        if isinstance(error, ToolError) and not isinstance(error, ToolInputError):
-            return Said(Denied(str(error)), part, self, error=error)
-        text = f"{type(error).__name__}: {_text_of(error)}".rstrip(": ")
-        denied = Denied(f"The call could not be decided: {named} failed ({text}).")
-        return Said(denied, part, self, error=error, warning=f"{named} raised {text}")
+        return undecided(str(self.name), part, error, self)
 
 
 class PolicyStep(Step):
@@ -133,15 +109,11 @@ class PolicyStep(Step):
 
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
         """Say what the first rule that matches says, else the fallback."""
-        for rule in tuple(self.original.rules):
-            if not _is_rule(rule):
-                junk = TypeError(f"{type(rule).__name__} in its rules is no PermissionRule")
-                return self.failed("", junk)
-            try:
-                if rule.matches(tool, call.args):
-                    return Said(_verdict_of_rule(rule, call), rule.name, self, rule)
-            except Exception as error:  # noqa: BLE001 - a rule of the user's may raise anything: that call is denied
-                return self.failed(rule.name, error)
+        found = first_match(self.original.rules, call, tool, self.failed)
+        if isinstance(found, PermissionRule):
+            return Said(_verdict_of_rule(found, call), found.name, self, found)
+        if found is not None:
+            return found
         fallback = self.original.fallback
         if fallback is None:
             return None
@@ -304,12 +276,11 @@ def _is_rule(rule: object) -> bool:
 
 
 def _verdict_of_rule(rule: PermissionRule, call: ToolCall) -> Verdict:
-    reason = rule.reason.strip()
     if rule.result is PermissionResult.ALLOW:
         return Allowed()
     if rule.result is PermissionResult.ASK:
-        return Ask(reason or f"The rule {rule.name} asks about this call.")
-    return Denied(reason or f"{call.name} is denied by the rule {rule.name}.")
+        return Ask(rule.reason.strip() or f"The rule {rule.name} asks about this call.")
+    return denial_of(rule, call)
 
 
 def _verdict_of_fallback(fallback: PermissionResult, call: ToolCall) -> Verdict:
@@ -348,13 +319,6 @@ def marked(call: ToolCall, tool: Tool, *, trusts_servers: bool = False) -> ToolC
 def _user() -> str | None:
     context = get_run_context()
     return None if context is None else context.user_id
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - a foreign __str__ may do anything
-        return ""
 
 
 def _repr(value: object) -> str:

@@ -29,7 +29,7 @@ from agentperm_nb.permissions.matching.reading import Matcher
 from agentperm_nb.permissions.matching.values import Not
 from agentperm_nb.permissions.modes import DenyByMode, StandardPermissions
 from agentperm_nb.permissions.narrow_rules import KnownBy
-from agentperm_nb.permissions.policy import DenyByRule, PermissionPolicy, PermissionRule
+from agentperm_nb.permissions.policy import DenyByPolicy, PermissionPolicy, PermissionRule
 from agentperm_nb.permissions.policy_users import DenyByArgumentsForUser, of_user
 from agentperm_nb.permissions.steps import Step
 from agentperm_nb.permissions.verdicts import Allowed
@@ -304,7 +304,7 @@ class _Search:
     def _in_its_source(self, items: list[Permission], deny: DenyPermission) -> Iterator[_Try]:
         """Yield lists in which the policy or the mode object that a deny comes from spares the call."""
         name = _name(items, deny)
-        if isinstance(deny, DenyByRule):
+        if isinstance(deny, DenyByPolicy):
             allow = self._rule(AllowByArguments, self.call.name, self.conditions)
             if allow is not None:
                 policy = copy.copy(deny.policy)
@@ -379,8 +379,8 @@ def _replaced(items: list[Permission], old: Permission, new: list[Permission]) -
 
 
 def _of_policy(item: Permission, old: PermissionPolicy, new: PermissionPolicy) -> Permission:
-    if isinstance(item, DenyByRule) and item.policy is old:
-        return DenyByRule(new, item.rule)
+    if isinstance(item, DenyByPolicy) and item.policy is old:
+        return DenyByPolicy(new)
     return wrapped(new)[0] if isinstance(item, Step) and item.original is old else item
 
 

@@ -21,7 +21,7 @@ from agentperm_nb.audit.store import Store
 from agentperm_nb.human import default_human
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.steps import Said
+from agentperm_nb.permissions.said import Said
 from agentperm_nb.redaction import Redactor
 from agentperm_nb.running.reporter import Reporter
 from agentperm_nb.tools import Tool

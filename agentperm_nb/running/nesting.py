@@ -19,7 +19,7 @@ from agentperm_nb.human import Human, is_human
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
 from agentperm_nb.permissions.kinds import Permission
-from agentperm_nb.permissions.steps import Said
+from agentperm_nb.permissions.said import Said
 from agentperm_nb.running.engine import AUTO, Engine
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from agentperm_nb import (
     Agent,
     AllowByDefault,
+    Allowed,
     AsyncPermissionHandler,
     Denied,
     DenyPermission,
@@ -32,6 +33,7 @@ from agentperm_nb import (
     PermissionRequest,
     PermissionResult,
     PermissionRule,
+    PermissionWarning,
     Tool,
     ToolCall,
     ToolError,
@@ -39,7 +41,8 @@ from agentperm_nb import (
     ToolMetadata,
     tool,
 )
-from agentperm_nb.permissions.policy import DenyByRule
+from agentperm_nb.permissions.policy import DenyByPolicy
+from agentperm_nb.permissions.said import Said
 from agentperm_nb.testing import tool_call
 
 ALLOW, DENY, ASK = PermissionResult.ALLOW, PermissionResult.DENY, PermissionResult.ASK
@@ -556,8 +559,6 @@ class TestPolicies:
         assert policy.evaluate(TOOL, {"n": 3}) is policy.rules[0]
         with pytest.raises(TypeError, match="is not a PermissionRule"):
             policy.evaluate(TOOL, {"n": 1})
-        with pytest.raises(TypeError, match="is not a PermissionRule"):
-            policy.denies()
 
     @pytest.mark.parametrize("rules", [None, 3, "rules", {"r": 1}, PermissionRule("r", always, DENY)], ids=repr)
     def test_rules_are_a_list(self, rules: Any) -> None:
@@ -642,46 +643,69 @@ def test_a_policy_decides_as_its_published_text_says_and_as_the_package_there(
         there.PermissionResult(fallback),
     ).evaluate(NAMED[name], dict(args))  # type: ignore[arg-type]  # a tool of ours has what the rules look at
     assert (published.name, published.result) == (f"r{place}", result) if place is not None else published == fallback
-    denied = [deny.check(None, ToolCall(name, args), NAMED[name]) for deny in policy.denies()]
-    assert any(denied) == (place is not None and result == "deny")
+    said = denies_say(policy, ToolCall(name, args), NAMED[name])
+    assert (said is not None) == (place is not None and result == "deny")
+    assert said is None or (said.rule is outcome and said.part == f"r{place}")
 
 
-FAILED = "The call could not be decided: the rule broken of files failed"
+def denies_say(policy: PermissionPolicy, call: ToolCall, tool: Tool = TOOL) -> Any:
+    """What the denies of a policy say of a call."""
+    (deny,) = policy.denies()
+    return deny.check(None, call, tool)
+
+
+FAILED = "The call could not be decided: files: broken failed"
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
 
 
 class TestDenies:
-    def test_there_is_one_for_each_deny_rule_named_like_it(self) -> None:
-        twice = PermissionRule("large", large, DENY, "too large")
-        rules = [twice, PermissionRule("ask", never, ASK), twice, PermissionRule("rest", always, DENY)]
-        denies = PermissionPolicy(rules).denies()
-        assert [deny.name for deny in denies] == ["large", "rest"]
-        assert all(isinstance(deny, DenyPermission) for deny in denies)
-        assert repr(denies) == "[DenyByRule('large'), DenyByRule('rest')]"
-        assert PermissionPolicy(fallback="deny").denies() == []
+    def test_it_is_one_permission_named_like_the_policy(self) -> None:
+        rules = [PermissionRule("large", large, DENY), PermissionRule("rest", always, DENY)]
+        (deny,) = PermissionPolicy(rules, name="files").denies()
+        assert isinstance(deny, DenyPermission)
+        assert deny.name == "files denies"
+        assert repr(deny) == "DenyByPolicy(PermissionPolicy(2 rules, fallback=deny, name='files'))"
 
-    def test_each_denies_when_the_policy_comes_to_its_rule(self) -> None:
+    def test_it_denies_by_the_rule_that_the_policy_comes_to(self) -> None:
         rules = [
             PermissionRule("small", lambda tool, parameters: parameters["n"] == 1, ALLOW),
             PermissionRule("large", large, DENY, " too large "),
             PermissionRule("rest", always, DENY),
         ]
-        large_one, rest = PermissionPolicy(rules).denies()
-        said = [[deny.check(None, tool_call("act", n=n), TOOL) for deny in (large_one, rest)] for n in (1, 2, 3)]
-        assert said == [
-            [None, None],
-            [None, Denied("act is denied by the rule rest.")],
-            [Denied("too large"), None],
-        ]
+        policy = PermissionPolicy(rules, "allow")
+        assert denies_say(policy, tool_call("act", n=1)) is None
+        for n, rule, reason in ((2, rules[2], "act is denied by the rule rest."), (3, rules[1], "too large")):
+            said = denies_say(policy, tool_call("act", n=n))
+            assert (said.verdict, said.part, said.rule) == (Denied(reason), rule.name, rule)
 
-    def test_they_follow_the_policy_as_it_changes(self) -> None:
-        policy = PermissionPolicy([PermissionRule("all", always, DENY, "no")])
-        (deny,) = policy.denies()
-        call = tool_call("act")
-        assert deny.check(None, call, TOOL) == Denied("no")
+    def test_a_denial_by_fallback_is_none_of_its(self) -> None:
+        assert denies_say(PermissionPolicy([PermissionRule("ask", never, ASK)], "deny"), tool_call("act")) is None
+        assert denies_say(PermissionPolicy(), tool_call("act")) is None
+
+    def test_it_goes_by_the_rules_as_they_are_when_a_call_is_decided(self) -> None:
+        policy = PermissionPolicy(fallback="allow")
+        agent = Agent([TOOL], permissions=[AllowByDefault(), policy, *policy.denies()])
+
+        def decided_by() -> str | None:
+            return agent.use_tools([tool_call("act", n=3)]).results[0].decided_by
+
+        assert decided_by() == "AllowByDefault()"
+        policy.rules.append(PermissionRule("all", always, DENY))
+        assert decided_by() == "policy denies: all"
+        policy.rules[0] = PermissionRule("all", always, DENY, "No: ask the owner.")  # a better reason
+        assert decided_by() == "policy denies: all"
+        policy.rules.insert(0, PermissionRule("freeze", large, DENY))
+        assert decided_by() == "policy denies: freeze"
         policy.rules.insert(0, PermissionRule("first", always, ASK))
-        assert deny.check(None, call, TOOL) is None
-        policy.rules[:] = [PermissionRule("other", always, DENY, "no")]
-        assert deny.check(None, call, TOOL) is None
+        assert decided_by() == "AllowByDefault()"
+        policy.rules = [PermissionRule("other", always, "deny")]
+        assert decided_by() == "policy denies: other"
+        policy.rules.clear()
+        assert decided_by() == "AllowByDefault()"
 
     @pytest.mark.parametrize(
         ("error", "text"),
@@ -689,48 +713,50 @@ class TestDenies:
             (KeyError("path"), f"{FAILED} (KeyError: 'path')."),
             (ValueError(), f"{FAILED} (ValueError)."),
             (ToolInputError("bad"), f"{FAILED} (ToolInputError: bad)."),
-            (ToolError("ask the owner"), "ask the owner"),
             (StopIteration("x"), f"{FAILED} (StopIteration: x)."),
             (RecursionError(), f"{FAILED} (RecursionError)."),
+            (MuteError(), f"{FAILED} (MuteError)."),
         ],
-        ids=repr,
+        ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
     )
     @pytest.mark.parametrize("result", ["allow", "deny"])
-    def test_a_rule_that_raises_before_or_in_it_denies_the_call(self, error: Exception, text: str, result: str) -> None:
+    def test_a_rule_that_raises_before_or_in_it_denies_the_call_as_in_the_policy(
+        self, error: Exception, text: str, result: str
+    ) -> None:
         rules = [raising(error, "broken", result), PermissionRule("all", always, DENY)]
         policy = PermissionPolicy(rules, "allow", name="files")
-        for deny in policy.denies():
-            with pytest.raises(ToolError) as caught:
-                deny.check(None, tool_call("act"), TOOL)
-            assert type(caught.value) is ToolError
-            assert str(caught.value) == text
-        turn = Agent([TOOL], permissions=[*policy.denies(), AllowByDefault()]).use_tools([tool_call("act")])
-        assert (turn.results[0].verdict, turn.results[0].content) == ("denied", text)
+        for permissions, by in (
+            ([AllowByDefault(), *policy.denies()], "files denies: broken"),
+            (policy, "files: broken"),
+        ):
+            agent = Agent([TOOL], permissions=permissions)
+            with pytest.warns(PermissionWarning, match="files: broken raised "):
+                (said,) = agent.use_tools([tool_call("act")]).results
+            assert (said.verdict, said.content, said.decided_by) == ("denied", text, by)
 
-    def test_a_rule_that_raises_after_it_is_not_asked(self) -> None:
-        (deny, *_) = PermissionPolicy([PermissionRule("large", large, DENY), raising(KeyError())]).denies()
-        assert deny.check(None, tool_call("act", n=1), TOOL) is None
+    def test_a_tool_error_of_a_rule_denies_with_its_message_and_without_a_warning(self) -> None:
+        policy = PermissionPolicy([raising(ToolError("ask the owner"), "broken", "deny")])
+        (said,) = Agent([TOOL], permissions=[*policy.denies(), AllowByDefault()]).use_tools([tool_call("act")]).results
+        assert (said.verdict, said.content, said.decided_by) == ("denied", "ask the owner", "policy denies: broken")
 
-    def test_junk_among_the_rules_denies_the_call(self) -> None:
-        policy = PermissionPolicy([PermissionRule("all", always, DENY)])
-        denies = policy.denies()
-        policy.rules.insert(0, "junk")  # type: ignore[arg-type]  # that is what is tried
-        with pytest.raises(ToolError, match=r"^The call could not be decided: a rule of policy failed \(TypeError: "):
-            denies[0].check(None, tool_call("act"), TOOL)
+    def test_a_rule_that_raises_after_the_last_that_denies_is_not_asked(self) -> None:
+        policy = PermissionPolicy([PermissionRule("large", large, DENY), raising(KeyError(), "later", "ask")])
+        assert denies_say(policy, tool_call("act", n=1)) is None
+        policy.rules.append(PermissionRule("never", never, DENY))
+        assert denies_say(policy, tool_call("act", n=1)).part == "later"
 
-    def test_an_error_that_has_no_text_is_named(self) -> None:
-        class MuteError(Exception):
-            def __str__(self) -> str:
-                raise RuntimeError("no text")
-
-        (deny,) = PermissionPolicy([raising(MuteError(), "broken")]).denies()
-        with pytest.raises(ToolError, match=r"failed \(MuteError\)\.$"):
-            deny.check(None, tool_call("act"), TOOL)
+    @pytest.mark.parametrize("place", [0, 1], ids=["before a rule that denies", "after it"])
+    def test_junk_among_the_rules_denies_the_call_that_comes_to_it(self, place: int) -> None:
+        policy = PermissionPolicy([PermissionRule("large", large, DENY)])
+        agent = Agent([TOOL], permissions=[*policy.denies(), AllowByDefault()])
+        policy.rules.insert(place, mock.Mock(spec=PermissionRule))
+        with pytest.warns(PermissionWarning, match="policy raised TypeError"):
+            (said,) = agent.use_tools([tool_call("act", n=1)]).results
+        assert (said.verdict, said.decided_by) == ("denied", "policy denies")
 
     def test_an_interrupt_is_none_of_these(self) -> None:
-        (deny,) = PermissionPolicy([raising(KeyboardInterrupt())]).denies()
         with pytest.raises(KeyboardInterrupt):
-            deny.check(None, tool_call("act"), TOOL)
+            denies_say(PermissionPolicy([raising(KeyboardInterrupt())]), tool_call("act"))
 
     def test_an_allow_before_the_policy_hides_its_denials_and_not_those_given_as_permissions(self) -> None:
         policy = PermissionPolicy([PermissionRule("all", always, DENY, "no")])
@@ -738,7 +764,30 @@ class TestDenies:
         assert hidden.use_tools([tool_call("act")]).results[0].content == "acted"
         agent = Agent([TOOL], permissions=[AllowByDefault(), policy, *policy.denies()])
         result = agent.use_tools([tool_call("act")]).results[0]
-        assert (result.verdict, result.content, result.decided_by) == ("denied", "no", "all")
+        assert (result.verdict, result.content, result.decided_by) == ("denied", "no", "policy denies: all")
+        assert agent.explain("act").decided_by == "policy denies: all"
+        assert agent.audit.calls()["decided_by"].tolist() == ["policy denies: all"]
+
+    def test_the_denies_of_two_policies_are_told_apart(self) -> None:
+        one, other = PermissionPolicy(), PermissionPolicy([PermissionRule("all", always, DENY)])
+        agent = Agent([TOOL], permissions=[*one.denies(), *other.denies(), AllowByDefault()])
+        assert agent.explain("act").decided_by == "policy denies #2: all"
+
+    def test_the_log_holds_the_rules_that_deny(self) -> None:
+        policy = PermissionPolicy(
+            [PermissionRule("ask", large, ASK), PermissionRule("all", always, DENY)], name="files"
+        )
+        agent = Agent([TOOL], permissions=[*policy.denies(), *PermissionPolicy().denies()])
+        (made,) = [event for event in agent.audit.events() if event.kind == "policy"]
+        assert made.data["permissions"] == ["files denies: all -> deny", "policy denies"]
+
+    def test_it_can_never_allow(self) -> None:
+        class Generous(DenyByPolicy):
+            def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
+                return Said(Allowed(), "all")
+
+        with pytest.raises(TypeError, match="may return only Denied"):
+            Agent([TOOL], permissions=[Generous(PermissionPolicy())]).use_tools([tool_call("act")])
 
 
 class TestPickling:
@@ -748,8 +797,9 @@ class TestPickling:
         assert again.rules == policy.rules
         assert (again.fallback, again.name, type(again.handler)) == (ASK, "files", Holds)
         assert again.evaluate(TOOL, {"n": 3}) is again.rules[0]
-        assert denies[0].check(None, tool_call("act", n=3), TOOL) == Denied("too large")
-        assert isinstance(denies[0], DenyByRule)
+        assert denies[0].check(None, tool_call("act", n=3), TOOL).verdict == Denied("too large")
+        assert isinstance(denies[0], DenyByPolicy)
+        assert denies[0].policy is again
 
     def test_a_lambda_is_named_as_what_is_in_the_way(self) -> None:
         rule = PermissionRule("r", lambda tool, parameters: True, DENY)

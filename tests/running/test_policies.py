@@ -665,7 +665,14 @@ class TestMixedLists:
         policy = agent.permissions[2]
         again = agent.copy(permissions=[*policy.denies(), *agent.permissions])
         assert agent.explain("admin").verdict == "allowed"
-        assert again.explain("admin").decided_by == "deny_privileged"
+        assert again.explain("admin").decided_by == "table denies: deny_privileged"
+
+    def test_why_not_spares_a_call_in_the_policy_whose_denies_are_in_its_way(self) -> None:
+        policy = PermissionPolicy([DENY_PRIVILEGED])
+        why = Agent([admin], permissions=[*policy.denies(), AllowByName(["admin"]), policy]).why_not("admin", path="a")
+        assert (why.in_the_way, len(why.changes)) == ("policy denies: deny_privileged", 1)
+        assert why.changes[0].text == "put a rule that allows admin(path=a) first in policy"
+        assert policy.rules == [DENY_PRIVILEGED]
 
     def test_explain_says_which_rule_decides_and_agrees_with_the_turn(self) -> None:
         policy = PermissionPolicy([ASK_DESTRUCTIVE, ALLOW_READONLY])

@@ -20,7 +20,7 @@ from agentperm_nb.permissions.linting.examples import calls_of, in_words
 from agentperm_nb.permissions.linting.findings import Finding
 from agentperm_nb.permissions.linting.units import Subject, is_rule
 from agentperm_nb.permissions.modes import DenyByMode
-from agentperm_nb.permissions.policy import DenyByRule
+from agentperm_nb.permissions.policy import DenyByPolicy
 from agentperm_nb.permissions.protected import ProtectedPaths
 from agentperm_nb.permissions.steps import ModeStep, PolicyStep
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
@@ -75,7 +75,7 @@ def _denied_by(step: PolicyStep | ModeStep, call: ToolCall, tool: Tool) -> str:
 
 def _is_denied_anyway(subject: Subject, call: ToolCall, tool: Tool) -> bool:
     for permission, _ in subject.order:
-        known = isinstance(permission, DenyByRule | DenyByMode) or (
+        known = isinstance(permission, DenyByPolicy | DenyByMode) or (
             isinstance(permission, DenyPermission) and _is_ours(permission)
         )
         try:
