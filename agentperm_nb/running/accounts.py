@@ -4,7 +4,7 @@
    step.
 2. The clock of a run goes while something of it is under way and nothing of it is asked. The clock of a user is the sum
    of the clocks of the user's outermost runs.
-3. Of more than `KEPT` runs and users the least recent idle one is forgotten; a user who has reached a cap is kept.
+3. Of more than `KEPT` runs and users the least recent idle one is forgotten, unless it has reached a cap.
 """
 
 from __future__ import annotations
@@ -139,6 +139,25 @@ class RunAccount(Account):
             self.drives.pop(user, None)
 
 
+class _UsedUp(NamedTuple):
+    """What is kept, in little room, of a run that has reached a cap and is not at work."""
+
+    spent: Spent
+    refused: tuple[Kind, ...]
+    warned: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: RunAccount, now: float) -> _UsedUp:
+        return cls(run.spent(now), tuple(run.refused), tuple(run.warned))
+
+    def account(self) -> RunAccount:
+        run = RunAccount()
+        run.calls, run.asks, run.seconds = self.spent
+        run.refused.update(self.refused)
+        run.warned.update(self.warned)
+        return run
+
+
 class _Lock:
     """One lock for the accounts of all budgets, and what is to be done under it later."""
 
@@ -191,6 +210,8 @@ class Accounts:
         self.now: Callable[[], float] = clock
         self._runs: OrderedDict[str, RunAccount] = OrderedDict()
         self._users: OrderedDict[str | None, UserAccount] = OrderedDict()
+        self._used_up: dict[str, _UsedUp] = {}
+        """Runs that would have been forgotten, had they not reached a cap."""
         self._full: dict[str | None, UserAccount] = {}
         """Users who would have been forgotten, had they not reached a cap."""
 
@@ -199,10 +220,9 @@ class Accounts:
         account = self._runs.get(run_id)
         if account is None:
             if len(self._runs) >= KEPT:
-                idle = next((key for key, one in self._runs.items() if not one.working), None)
-                if idle is not None:
-                    del self._runs[idle]
-            account = self._runs[run_id] = RunAccount()
+                self._make_room_for_run()
+            kept = self._used_up.pop(run_id, None)
+            account = self._runs[run_id] = RunAccount() if kept is None else kept.account()
         self._runs.move_to_end(run_id)
         return account
 
@@ -211,22 +231,35 @@ class Accounts:
         account = self._users.get(user_id)
         if account is None:
             if len(self._users) >= KEPT:
-                self._make_room()
+                self._make_room_for_user()
             account = self._full.pop(user_id) if user_id in self._full else UserAccount()
             self._users[user_id] = account
         self._users.move_to_end(user_id)
         return account
 
-    def _make_room(self) -> None:
+    def _make_room_for_run(self) -> None:
+        idle = next((key for key, one in self._runs.items() if not one.working), None)
+        if idle is not None:
+            oldest = self._runs.pop(idle)
+            if self._is_used_up(oldest):
+                self._used_up[idle] = _UsedUp.of(oldest, self.now())
+
+    def _make_room_for_user(self) -> None:
         idle = next((key for key, one in self._users.items() if not one.active), None)
         if idle is not None:
-            oldest, now = self._users.pop(idle), self.now()
-            if any(self._cap(oldest, kind)[1] and self.reached(oldest, kind, now) for kind in CAPS):
+            oldest = self._users.pop(idle)
+            if self._is_used_up(oldest):
                 self._full[idle] = oldest
+
+    def _is_used_up(self, account: Account) -> bool:
+        """Return whether an account has reached a cap; a cap of nothing is reached without it."""
+        now = self.now()
+        return any(self._cap(account, kind)[1] and self.reached(account, kind, now) for kind in CAPS)
 
     def look_at_run(self, run_id: str) -> RunAccount | None:
         """Return the account of a run, where there is one."""
-        return self._runs.get(run_id)
+        account, kept = self._runs.get(run_id), self._used_up.get(run_id)
+        return account if account is not None or kept is None else kept.account()
 
     def look_at_user(self, user_id: str | None) -> UserAccount | None:
         """Return the account of a user, where there is one."""

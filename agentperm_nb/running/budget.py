@@ -8,8 +8,9 @@
    That of a user is the sum of those of the user's runs; what a run below does is in the time of the run above already.
 4. A cap is reached when as much as it says, or more, is spent. What would go beyond it is refused; what runs is not
    interrupted.
-5. Of more than ten thousand runs and users those that were least recently at work are forgotten, but for users who have
-   reached a cap: they are kept until `Budget.reset`.
+5. Of more than ten thousand runs and users those that were least recently at work are forgotten, but for runs and users
+   that have reached a cap: a user is kept until `Budget.reset`, a run for good.
+6. The caps do not change.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _NOT_GIVEN = _NotGiven.NOT_GIVEN  # None is a user too
 
 
 class Budget:
-    """Caps on what agents do; given to one or more as ``Agent(budget=…)``.
+    """Caps on what agents do; given to one or more as ``Agent(budget=…)``. They cannot be changed.
 
     Args:
         max_calls: How many calls may start in a run.
@@ -55,6 +56,18 @@ class Budget:
         ValueError: A cap is negative, or `soft_warning_at` not above 0 and up to 1.
     """
 
+    max_calls: int | None
+    max_asks: int | None
+    max_wall_clock: float | None
+    """In seconds."""
+    per_user_max_calls: int | None
+    per_user_max_asks: int | None
+    per_user_max_wall_clock: float | None
+    """In seconds."""
+    soft_warning_at: float | None
+    accounts: Accounts
+    """What has been spent; `spent` tells of it."""
+
     def __init__(
         self,
         *,
@@ -67,20 +80,31 @@ class Budget:
         soft_warning_at: float | None = 0.8,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.max_calls: int | None = _checked_count("max_calls", max_calls)
-        self.max_asks: int | None = _checked_count("max_asks", max_asks)
-        self.max_wall_clock: float | None = _checked_seconds("max_wall_clock", max_wall_clock)
-        self.per_user_max_calls: int | None = _checked_count("per_user_max_calls", per_user_max_calls)
-        self.per_user_max_asks: int | None = _checked_count("per_user_max_asks", per_user_max_asks)
-        self.per_user_max_wall_clock: float | None = _checked_seconds(
-            "per_user_max_wall_clock", per_user_max_wall_clock
-        )
-        self.soft_warning_at: float | None = _checked_part(soft_warning_at)
         if not callable(clock):
             raise TypeError(fix_message(f"clock= takes a function (got: {clock!r})", "leave it out", _EXAMPLE))
-        names = [*CAPS.values(), *(f"per_user_{cap}" for cap in CAPS.values())]
-        self.accounts: Accounts = Accounts({name: getattr(self, name) for name in names}, self.soft_warning_at, clock)
-        """What has been spent; `spent` tells of it."""
+        caps = {
+            "max_calls": _checked_count("max_calls", max_calls),
+            "max_asks": _checked_count("max_asks", max_asks),
+            "max_wall_clock": _checked_seconds("max_wall_clock", max_wall_clock),
+            "per_user_max_calls": _checked_count("per_user_max_calls", per_user_max_calls),
+            "per_user_max_asks": _checked_count("per_user_max_asks", per_user_max_asks),
+            "per_user_max_wall_clock": _checked_seconds("per_user_max_wall_clock", per_user_max_wall_clock),
+        }
+        part = _checked_part(soft_warning_at)
+        # Not as attributes: those cannot be set.
+        vars(self).update(caps, soft_warning_at=part, accounts=Accounts(caps, part, clock))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in Budget.__annotations__:
+            raise AttributeError(
+                fix_message(f"{name} of a budget cannot be changed (got: {value!r})", "make another Budget", _EXAMPLE)
+            )
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name in Budget.__annotations__:
+            raise AttributeError(fix_message(f"{name} of a budget cannot be deleted", "make another Budget", _EXAMPLE))
+        super().__delattr__(name)
 
     def __repr__(self) -> str:
         given = (f"{name}={cap:g}" for name, cap in self.accounts.caps.items() if cap is not None)

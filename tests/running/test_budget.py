@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
@@ -672,6 +673,35 @@ def test_caps_are_given_by_name_and_shown() -> None:
     assert repr(budget) == "Budget(max_calls=50, max_wall_clock=120, per_user_max_asks=3)"
     assert (budget.max_wall_clock, budget.max_asks, budget.soft_warning_at) == (120.0, None, 0.8)
     assert repr(Budget()) == "Budget()"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("max_calls", "max_asks", "max_wall_clock"),
+        *("per_user_max_calls", "per_user_max_asks", "per_user_max_wall_clock"),
+        *("soft_warning_at", "accounts"),
+    ],
+)
+def test_a_cap_holds_as_it_was_given_and_cannot_be_set(name: str) -> None:
+    counter, budget = Counter(), budget_of(max_calls=2)
+    before = getattr(budget, name)
+    with pytest.raises(AttributeError, match=rf"{name} of a budget cannot be changed[\s\S]*Fix: make another Budget"):
+        setattr(budget, name, 1)
+    with pytest.raises(AttributeError, match=rf"{name} of a budget cannot be deleted[\s\S]*Fix: make another Budget"):
+        delattr(budget, name)
+    assert getattr(budget, name) is before
+    assert kinds(allowing(counter, budget).use_tools([act(1), act(2), act(3)]))[2] == "budget"
+    assert len(counter.ran) == 2
+
+
+def test_a_budget_can_be_copied_and_takes_names_of_ones_own() -> None:
+    budget = Budget(max_calls=2)
+    budget.owner = "ann"  # type: ignore[attr-defined]
+    again = deepcopy(budget)
+    assert (repr(again), again.owner) == ("Budget(max_calls=2)", "ann")  # type: ignore[attr-defined]
+    assert again.accounts is not budget.accounts
+    del budget.owner  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("wrong", [5, "max_calls=5", {"max_calls": 5}, Budget], ids=repr)

@@ -604,12 +604,47 @@ def test_the_oldest_idle_runs_and_users_are_forgotten_and_those_who_have_reached
     assert accounts._full == {}
 
 
+def test_a_run_that_is_used_up_stays_so_after_any_number_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts_module, "KEPT", 3)
+    budget = Budget(max_calls=2, soft_warning_at=None)
+    used_up, other = (Agent([Counter().tool], permissions=[AllowByDefault()], budget=budget) for _ in range(2))
+    assert [result.verdict for result in used_up.use_tools([act(n) for n in range(3)]).results] == [
+        *("allowed", "allowed", "denied")
+    ]
+    assert budget.spent(run_id=used_up.run_id).calls == 2
+    for _ in range(2):
+        for n in range(10):
+            spend(budget, f"run_{n}", "bob")
+        assert budget.spent(run_id=used_up.run_id).calls == 2
+        with pytest.raises(BudgetExceeded):
+            budget.check(run_id=used_up.run_id)
+        assert used_up.over_budget(used_up.state)
+        assert used_up.use_tools([act(4)]).results[0].decided_by == "budget: max_calls"
+    assert other.use_tools([act(1)]).results[0].verdict == "allowed"
+    for n in range(10):
+        spend(budget, f"later_{n}", "bob")
+    assert budget.spent(run_id=other.run_id).calls == 0
+    assert list(budget.accounts._used_up) == [used_up.run_id]
+
+
+def test_a_run_that_is_kept_is_not_warned_of_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts_module, "KEPT", 1)
+    budget = Budget(max_calls=1)
+    agent = Agent([Counter().tool], permissions=[AllowByDefault()], budget=budget)
+    with pytest.warns(BudgetWarning, match="1 of 1 calls"):
+        agent.use_tools([act(1)])
+    spend(budget, "another", "bob")
+    assert list(budget.accounts._used_up) == [agent.run_id]
+    assert agent.use_tools([act(2)]).results[0].verdict == "denied"
+
+
 def test_a_cap_of_nothing_keeps_nobody_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts_module, "KEPT", 2)
-    budget = Budget(per_user_max_calls=0, soft_warning_at=None)
+    budget = Budget(per_user_max_calls=0, max_asks=0, soft_warning_at=None)
     for n in range(10):
         assert spend(budget, f"run_{n}", f"user_{n}") == [False]
     assert budget.accounts._full == {}
+    assert budget.accounts._used_up == {}
 
 
 def test_many_threads_take_exactly_what_there_is() -> None:
