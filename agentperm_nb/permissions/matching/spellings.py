@@ -172,7 +172,7 @@ def _with_names(found: dict[str, Counts]) -> Iterator[Spelling]:
 def _meant(text: str, windows: bool) -> Iterator[Spelling]:
     """Yield what a text may be taken for in one step."""
     if _FILE.match(text):
-        yield from (Spelling(path, Counts.ALL) for path in _of_url(text))
+        yield from (Spelling(path, Counts.ALL) for path in _of_url(text, windows))
         return
     bare = _bare(text)
     if bare != text:
@@ -207,16 +207,14 @@ def _decoded(text: str) -> str:
     return unquote(text)
 
 
-def _of_url(text: str) -> Iterator[str]:
+def _of_url(text: str, windows: bool) -> Iterator[str]:
     """Yield the paths that a ``file:`` URL may be taken for, not decoded."""
-    rest = text[len("file:") :].replace("\\", "/")
-    if rest.startswith("//"):
-        host, slash, below = rest[2:].partition("/")
-        if re.fullmatch(r"[A-Za-z][:|]", host):  # file://C:/x
-            below, slash = f"{host[0]}:/{below}", ""
-        rest = slash + below
-    drive = re.match(r"/*([A-Za-z])[:|](?=/|\Z)", rest)
+    rest = text[len("file:") :]
+    host = re.match(r"[/\\]{2}([^/\\]*)", rest)
+    if host is not None and not re.fullmatch(r"[A-Za-z][:|]", host[1]):  # but file://C:/x has a drive there
+        rest = rest[host.end() :]
+    drive = re.match(r"[/\\]*([A-Za-z])[:|](?=[/\\]|\Z)", rest) if windows else None
     if drive is not None:
         rest = f"{drive[1]}:/{rest[drive.end() :]}"
     for path in dict.fromkeys((re.split("[?#]", rest, maxsplit=1)[0], rest)):
-        yield path if path.strip("/ ") else "/"
+        yield path if path.strip("/\\ ") else "/"

@@ -266,6 +266,7 @@ NAMES = [
 STARTS = [
     "", "", "", "project/", "project/", "project/sub/", "./", "/", "//", "{base}/", "{base}/project/",
     "//{base}/project/", "~/", "~/job/project/", "../base/project/", "file:", "file://", "file://{base}/project/",
+    "file:///C:/", "file://C:/", "file:///{base}/project\\", "file:\\", "file:~/",
     "file:project/", "/proc/self/cwd/project/", "/proc/self/root{base}/project/", "{top}/base_link/project/", "alias/",
     " project/", "'project/", "PROJECT/", "project\\", "project／", "project/../", "secret/../project/", "C:\\",
     "\\\\?\\", "http://",

@@ -164,6 +164,9 @@ SPELLINGS: list[tuple[str, bool, bool]] = [
     ("file://{base}/project/with%20blank.txt", NO, YES),
     ("file:project/a.txt", NO, YES),
     ("file:///etc/passwd", NO, NO),
+    ("file:///C:/project/a.txt", NO, NO),
+    ("file://{base}/project\\", NO, NO),
+    ("file://{base}/project/sub\\x", NO, YES),
     ("file://{base}/project/a?/../../notes.txt", NO, NO),
     # percent codes in a plain path
     ("%73ecret/key.txt", YES, NO),
