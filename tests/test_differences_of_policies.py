@@ -290,7 +290,10 @@ class Beside(Row, subject="a policy beside other permissions"):
         policy = policy_here("deny")
         first = ours.AllowByDefault()
         assert Here([first, policy]).run({}) == ["allowed"]
-        assert Here([first, policy, *policy.denies()]).run({}) == ["denied"]
+        by_itself = Here([first, policy, *policy.denies()])
+        assert by_itself.run({}) == ["denied"]
+        policy.rules.clear()
+        assert by_itself.run({}) == ["allowed"]
         assert Here([policy_here("deny", fallback=None), policy_here("allow")]).run({}) == ["denied"]
 
 

@@ -25,7 +25,9 @@ from agentperm_nb import (
     Agent,
     AllowByDefault,
     Allowed,
+    ApprovalRequest,
     AsyncPermissionHandler,
+    DecideByHuman,
     Denied,
     DenyPermission,
     PermissionHandler,
@@ -767,6 +769,17 @@ class TestDenies:
         assert (result.verdict, result.content, result.decided_by) == ("denied", "no", "policy denies: all")
         assert agent.explain("act").decided_by == "policy denies: all"
         assert agent.audit.calls()["decided_by"].tolist() == ["policy denies: all"]
+
+    def test_a_rule_that_is_added_while_a_question_waits_denies_the_call(self) -> None:
+        policy = PermissionPolicy()
+
+        def answer(request: ApprovalRequest) -> bool:
+            policy.rules.append(PermissionRule("all", always, DENY, "too late"))
+            return True
+
+        agent = Agent([TOOL], permissions=[*policy.denies(), DecideByHuman()], approval_handler=answer)
+        (said,) = agent.use_tools([tool_call("act")]).results
+        assert (said.verdict, said.content, said.decided_by) == ("denied", "too late", "policy denies: all")
 
     def test_the_denies_of_two_policies_are_told_apart(self) -> None:
         one, other = PermissionPolicy(), PermissionPolicy([PermissionRule("all", always, DENY)])
