@@ -102,25 +102,26 @@ def _looks(text: str) -> str:
 _FOLDS: tuple[Fold, ...] = (str.lower, folded, _looks)
 
 
+_Found = tuple[tuple[Guarded, tuple[Parts, ...], bool, tuple[int, int] | None], ...]
+"""Each protected path with its places, whether all below it is protected too, and which file it is."""
+
+
 class _Now:
     """Where the protected paths are, as things are in this turn."""
 
-    def __init__(self, paths: Iterable[Guarded], where: Where) -> None:
+    def __init__(self, found: _Found) -> None:
+        self.found = found
         self.exact: dict[Fold, dict[Parts, Guarded]] = {fold: {} for fold in _FOLDS}
         self.below: dict[Fold, list[tuple[Parts, Guarded]]] = {fold: [] for fold in _FOLDS}
         self.files: dict[tuple[int, int], Guarded] = {}
         self.lookalikes = False
-        for one in paths:
-            if one.pattern is not None:
-                continue
-            below = one.below or os.path.isdir(one.path)
-            for parts in _places(one.path, where):
+        for one, places, below, identity in found:
+            for parts in places:
                 self.lookalikes = self.lookalikes or has_lookalikes(folded("/".join(parts)))
                 for fold in _FOLDS:
                     self.exact[fold].setdefault(fold_parts(parts, fold), one)
                     if below:
                         self.below[fold].append((fold_parts(parts, fold), one))
-            identity = _identity(one.path)
             if identity is not None:
                 self.files.setdefault(identity, one)
 
@@ -154,6 +155,15 @@ def _places(path: str, where: Where) -> tuple[Parts, ...]:
     return tuple(dict.fromkeys(normal((), names_of(text)) for text in (path, os.path.realpath(path))))
 
 
+def _found(paths: Iterable[Guarded], where: Where) -> _Found:
+    """Look up where the protected paths are."""
+    return tuple(
+        (one, _places(one.path, where), one.below or os.path.isdir(one.path), _identity(one.path))
+        for one in paths
+        if one.pattern is None
+    )
+
+
 def _identity(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -179,6 +189,7 @@ class ProtectedPaths(AskFirst):
         """What is protected."""
         self.second_person: bool = second_person
         self.name = "protected path"
+        self._latest: _Now | None = None
         names = {os.path.basename(text) for one in self.paths for text in _spelt(one)}
         self._names = tuple(sorted(folded(name) for name in names if name))
 
@@ -281,9 +292,15 @@ class ProtectedPaths(AskFirst):
         key = f"{id(self)}\0protected{where.folder}\0{where.home}\0{where.windows}"
         known = where.links.get(key)
         if known is None:
-            known = where.links[key] = _Now(self.paths, where)
+            found, latest = _found(self.paths, where), self._latest
+            if latest is None or latest.found != found:  # mostly they are where they were
+                latest = self._latest = _Now(found)
+            known = where.links[key] = latest
         assert isinstance(known, _Now)
         return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_latest": None}
 
     def _mentions(self, text: str) -> bool:
         plain = folded(text)
