@@ -81,6 +81,25 @@ def test_secrets_are_masked_in_call_reason_and_rows() -> None:
         )
 
 
+def test_the_rules_that_were_asked_say_how_they_read_the_arguments_and_the_others_do_not() -> None:
+    tool = Tool("write", "", {"type": "object", "properties": {"n": {"type": "number"}}}, function=lambda n: None)
+    listed = PermissionList(["deny write(n>5)", "allow write(n<=3)", "allow write(n<=4)", "ask other(n=1)"])
+    call = ToolCall("write", {"n": 3})
+    explanation = explanation_of(listed, call, decide(listed, None, call, tool), tool=tool, redactor=Redactor())
+    assert explanation.readings == (
+        ("deny write(n>5)", "n>5", "3", "no"),
+        ("allow write(n<=3)", "n<=3", "3", "yes"),
+    )
+    assert explanation.decisive == 1
+    assert list(explanation.frame()["readings"]) == [["n>5: 3: no"], ["n<=3: 3: yes"], [], []]
+    assert "n&lt;=3" in explanation._repr_html_()
+
+
+def test_an_explanation_without_a_decision_has_no_decisive_row() -> None:
+    assert explain([AllowByReadOnly()]).decisive is None
+    assert explain([AllowByDefault()], problem="unknown", decided=False).decisive is None
+
+
 def test_it_reads_as_a_table_in_text_and_html() -> None:
     explanation = explain([DenyByName(["rm"]), AllowByDefault(name="<b>all</b>")])
     assert repr(explanation) == str(explanation)

@@ -211,12 +211,16 @@ def _said_again(subject: Subject, done: set[int]) -> Iterator[Finding]:
 
     def kind(entry: tuple[int, tuple[Permission, str]]) -> str:
         permission = entry[1][0]
-        if isinstance(permission, DenyPermission | AllowPermission):
+        # A deny of the user's own may stop the turn, which those that would come after it do not.
+        if isinstance(permission, AllowPermission) or (
+            isinstance(permission, DenyPermission) and subject.units[entry[0]]
+        ):
             return permission.kind
         return "ask" if is_rule(permission) else f"other {entry[0]}"
 
     for _, group in groupby(enumerate(subject.order), kind):
         index = _Index(subject)
+        found: list[Finding] = []
         for place, _ in reversed(list(group)):
             if place in done:
                 continue
@@ -228,14 +232,17 @@ def _said_again(subject: Subject, done: set[int]) -> Iterator[Finding]:
                 if not about or None in covers or unit.reason is not None:
                     continue
                 names = " and ".join(dict.fromkeys(outer.text for outer in later))
-                yield Finding(
-                    "redundant",
-                    f"{unit.text} changes nothing: {names} {_SAYS[unit.verb]} the same calls after it.",
-                    "leave it out",
-                    unit.name,
-                    _example(unit, about, later[0]).replace("is decided by", f"would be {_DONE[unit.verb]} by"),
-                    "note",
+                found.append(
+                    Finding(
+                        "redundant",
+                        f"{unit.text} changes nothing: {names} {_SAYS[unit.verb]} the same calls after it.",
+                        "leave it out",
+                        unit.name,
+                        _example(unit, about, later[0]).replace("is decided by", f"would be {_DONE[unit.verb]} by"),
+                        "note",
+                    )
                 )
+        yield from reversed(found)
 
 
 _DONE = {"deny": "denied", "allow": "allowed", "ask": "asked about"}
