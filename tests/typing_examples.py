@@ -6,7 +6,9 @@ What a name is said to be here is what an editor shows while one types.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, assert_type
 
 import pandas as pd
@@ -37,6 +39,8 @@ from agentperm_nb import (
     PermissionRequest,
     PermissionResult,
     PermissionRule,
+    PolicyFileError,
+    PolicyFiles,
     Scope,
     State,
     StoppedByBudget,
@@ -56,6 +60,7 @@ from agentperm_nb import (
     thaw,
     tool,
 )
+from agentperm_nb.permissions.protected import ProtectedPaths
 from agentperm_nb.testing import FakeHuman, Recording, tool_call
 
 # --- tools: a decorated function is a Tool, whichever way it is decorated
@@ -251,6 +256,26 @@ for result in turn.results:
     assert_type(result.outcome.kind, ToolOutcomeKind)
     assert_type(result.call.args, Mapping[str, Any])
     assert_type(result.decided_by, str | None)
+
+
+# --- policy files
+
+
+def with_files() -> None:
+    files = PolicyFiles("agentperm.toml", Path("team.toml"), administrator=None, user="mine.toml")
+    for policy in ("agentperm.toml", Path("agentperm.toml"), ["a.toml", "b.toml"], files, None):
+        Agent([read_file], policy=policy, folder=Path("job"), protected=["audit.db", Path("keys")])
+    guarded = Agent([read_file], policy=files)
+    guarded.session_rules.add("deny read_file(path=**/.env)", *rules("ask read_file"))
+    assert_type([str(one) for one in guarded.session_rules], list[str])
+    assert_type(guarded.policy_text(), str)
+    assert_type(guarded.policy.protected, ProtectedPaths | None)
+    for layer in guarded.policy.layers:
+        assert_type((layer.name, layer.path, layer.problem), tuple[str, Path, str])
+    try:
+        guarded.copy(policy="other.toml")
+    except PolicyFileError as error:
+        assert_type(error.path, os.PathLike[str])
 
 
 # --- what a type checker refuses: both say so when one of these is no longer an error

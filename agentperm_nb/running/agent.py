@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentperm_nb.analysis.log import Log, as_log
 from agentperm_nb.approvals.approvers import as_approver, handler_approver
 from agentperm_nb.approvals.desk import the_desk
-from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
+from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover, policy_approver
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.approvals.signals import the_signals
 from agentperm_nb.audit.changes import ChangeEvent
@@ -44,6 +44,7 @@ from agentperm_nb.tools import Tool, as_tools
 
 if TYPE_CHECKING:
     from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
+    from agentperm_nb.permissions.policy_layers import PolicyFiles
     from agentperm_nb.permissions.wrapping import PermissionItem
     from agentperm_nb.running.budget import Budget
     from agentperm_nb.running.card import AgentCard
@@ -86,7 +87,7 @@ class Agent(Conversing):
             ``handler(call, user_id)``, sync or async; it returns True, False or an `ApprovalDecision`. Or an approver,
             such as ``HandlerApprover(handler, timeout=60)``.
         permission_handler: An object with ``handle(request)`` that answers what a policy in `permissions` asks, where
-            the policy has no handler of its own.
+            the policy has no handler of its own; with a time limit as ``PolicyHandlerApprover(handler, timeout=60)``.
         signals: What carries the values of ``agent.signal`` to handlers that wait for them; those of this process when
             left out. Any object with ``signal`` and ``wait_for_signal`` will do.
         budget: How many calls, questions and seconds a run or a user may spend; may be shared with other agents.
@@ -134,9 +135,9 @@ class Agent(Conversing):
         budget: Budget | None = None,
         reporter: Reporter | None = None,
         audit: Log | None = None,
-        policy: Any = None,
+        policy: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | PolicyFiles | None = None,
         folder: str | os.PathLike[str] | None = None,
-        protected: Iterable[Any] = (),
+        protected: Iterable[str | os.PathLike[str]] = (),
         lookalikes: Literal["refuse", "allow"] = "refuse",
         user: str | None = None,
         session: str | None = None,
@@ -410,7 +411,7 @@ def _who(whom: Any) -> str:
 def _policy_handler(handler: Any, own: PermissionList) -> PolicyHandlerApprover | None:
     if handler is None:
         return None
-    approver = PolicyHandlerApprover(handler)
+    approver = policy_approver("permission_handler=", handler)
     if not own.has_policy:
         raise ValueError(
             fix_message(
