@@ -19,6 +19,7 @@ from agentperm_nb.approvals.approvers import HandlerApprover, HumanApprover, Nob
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.memory import Remembered
 from agentperm_nb.approvals.patience import Patience
+from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver, EditError
 from agentperm_nb.approvals.signals import Signals, wait_for_signal
 from agentperm_nb.audit.changes import ChangeEvent, ChangeEventType
@@ -185,6 +186,7 @@ __all__ = [
     "Permissions",
     "PolicyFileError",
     "PolicyFiles",
+    "PolicyHandlerApprover",
     "PrintReporter",
     "ProviderCall",
     "Redactor",

@@ -62,7 +62,9 @@ def checked_handler(owner: str, handler: object) -> PermissionHandler | AsyncPer
         problem, fix = f"{handler.__name__} (the class)", f"give an object of it: {handler.__name__}(...)"
     elif not callable(handle):
         problem = _shown(handler)
-        if callable(handler):
+        if callable(getattr(handler, "areview", None)):
+            fix = "give such an object; with a time limit as PolicyHandlerApprover(handler, timeout=300)"
+        elif callable(handler):
             fix = "make the function the method handle(self, request) of a class, and give an object of it"
     elif not _takes_one(handle):
         problem = f"{_shown(handler)}, whose handle does not take exactly one argument"

@@ -130,7 +130,8 @@ class PermissionPolicy(Pickled):
         fallback: What a call gets that no rule matches: ALLOW, DENY or ASK of `PermissionResult`, or its text. None
             leaves it to the permissions that follow in the agent's list.
         handler: Who answers when a rule, or the fallback, asks: an object with ``handle(request)``. When left out, the
-            agent's ``permission_handler``, or whoever else the agent asks.
+            agent's ``permission_handler``, or whoever else the agent asks. With a time limit:
+            ``PolicyHandlerApprover(handler, timeout=60)``.
         name: What the log calls it; ``policy`` when left out.
 
     Raises:

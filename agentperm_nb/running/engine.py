@@ -14,7 +14,7 @@ from agentperm_nb.approvals.approvers import NobodyApprover, as_approver
 from agentperm_nb.approvals.desk import Desk, DeskChange
 from agentperm_nb.approvals.memory import Memory
 from agentperm_nb.approvals.patience import Patience
-from agentperm_nb.approvals.policy_handlers import PolicyHandlerApprover
+from agentperm_nb.approvals.policy_handlers import policy_approver
 from agentperm_nb.approvals.requests import Approver
 from agentperm_nb.audit.changes import Changes
 from agentperm_nb.audit.store import Store
@@ -151,7 +151,8 @@ class Engine:
         if own is None and said is not None and said.step is not None:
             handler = said.step.handler
             if handler is not None:
-                return self._policy_approvers.setdefault(id(handler), PolicyHandlerApprover(handler))
+                approver = policy_approver("handler= of a PermissionPolicy", handler)
+                return self._policy_approvers.setdefault(id(handler), approver)
             if said.step.has_policy and self.policy_handler is not None:
                 return self.policy_handler
         if own is None and self.handler is not None:

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from requests_for_tests import request_of
 
-from agentperm_nb import DecideByHuman, HandlerApprover, Human, HumanApprover, NotebookHuman, Patience, TextApprover
+from agentperm_nb import (
+    DecideByHuman,
+    HandlerApprover,
+    Human,
+    HumanApprover,
+    NotebookHuman,
+    Patience,
+    PolicyHandlerApprover,
+    TextApprover,
+)
 from agentperm_nb.approvals.approvers import as_approver
 from agentperm_nb.approvals.patience import patience_of
 from agentperm_nb.approvals.requests import Approver
@@ -31,11 +40,17 @@ class AsyncTell:
         pass
 
 
+class Careful:
+    def handle(self, request: object) -> bool:
+        return False
+
+
 WAYS: dict[str, Callable[..., Any]] = {
     "Patience": Patience,
     "NotebookHuman": NotebookHuman,
     "TextApprover": TextApprover,
     "HandlerApprover": lambda **settings: HandlerApprover(lambda request: True, **settings),
+    "PolicyHandlerApprover": lambda **settings: PolicyHandlerApprover(Careful(), **settings),
     "HumanApprover": lambda **settings: HumanApprover(FakeHuman([]), **settings),
 }
 every_way = pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
@@ -97,6 +112,8 @@ def test_what_makes_no_sense_is_an_error_with_its_fix(
     [
         (HandlerApprover(tell), "HandlerApprover(tell)"),
         (HandlerApprover(tell, timeout=60), "HandlerApprover(tell, timeout=60)"),
+        (PolicyHandlerApprover(Careful()), "PolicyHandlerApprover(Careful)"),
+        (PolicyHandlerApprover(Careful(), timeout=60), "PolicyHandlerApprover(Careful, timeout=60)"),
         (HumanApprover(FakeHuman([]), timeout=0.5), "HumanApprover(FakeHuman, timeout=0.5)"),
         (TextApprover(), "TextApprover()"),
         (TextApprover(reminders=5), "TextApprover(reminders=[5])"),

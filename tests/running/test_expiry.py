@@ -31,7 +31,10 @@ from agentperm_nb import (
     Human,
     HumanApprover,
     Patience,
+    PermissionPolicy,
+    PermissionRequest,
     PermissionWarning,
+    PolicyHandlerApprover,
     TextApprover,
     Tool,
     ToolCall,
@@ -58,12 +61,12 @@ class Slow:
     def come_back(self) -> None:
         self.gone.set()
 
-    def handle(self, request: ApprovalRequest) -> bool:
+    def handle(self, request: object) -> bool:
         self.called.set()
         self.gone.wait(15)
         return True
 
-    async def ahandle(self, request: ApprovalRequest) -> bool:
+    async def ahandle(self, request: object) -> bool:
         self.called.set()
         try:
             await anyio.sleep(15)
@@ -81,7 +84,7 @@ class Slow:
         return "yes"
 
     def read(self, question: str) -> str:
-        self.handle(question)  # type: ignore[arg-type]  # it only waits
+        self.handle(question)
         return "a"
 
     async def review(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, Any]]:
@@ -111,11 +114,43 @@ class Plain(Human):
         return self._slow.ask(state, prompt, returns)
 
 
+class Handler:
+    def __init__(self, slow: Slow) -> None:
+        self._slow = slow
+
+    def handle(self, request: PermissionRequest) -> bool:
+        return self._slow.handle(request)
+
+
+class AsyncHandler:
+    def __init__(self, slow: Slow) -> None:
+        self._slow = slow
+
+    async def handle(self, request: PermissionRequest) -> bool:
+        return await self._slow.ahandle(request)
+
+
+def policy_asks(handler: Any = None) -> list[Any]:
+    return [AllowByName(["other"]), PermissionPolicy(fallback="ask", handler=handler)]
+
+
 WHO: dict[str, Callable[[Slow], dict[str, Any]]] = {
     "an async handler": lambda slow: {"approval_handler": HandlerApprover(slow.ahandle, timeout=SOON)},
     "a sync handler": lambda slow: {"approval_handler": HandlerApprover(slow.handle, timeout=SOON)},
     "a Human that blocks": lambda slow: {"human": HumanApprover(Plain(slow), timeout=SOON)},
     "a Human that is awaited": lambda slow: {"human": HumanApprover(Awaiting(slow), timeout=SOON)},
+    "a policy's handler": lambda slow: {
+        "permissions": policy_asks(PolicyHandlerApprover(Handler(slow), timeout=SOON)),
+    },
+    "a policy's async handler": lambda slow: {
+        "permissions": policy_asks(PolicyHandlerApprover(AsyncHandler(slow), timeout=SOON)),
+    },
+    "a handler for policies": lambda slow: {
+        "permissions": policy_asks(), "permission_handler": PolicyHandlerApprover(Handler(slow), timeout=SOON),
+    },
+    "an async handler for policies": lambda slow: {
+        "permissions": policy_asks(), "permission_handler": PolicyHandlerApprover(AsyncHandler(slow), timeout=SOON),
+    },
     "a text prompt": lambda slow: {"human": TextApprover(slow.read, lambda text: None, timeout=SOON)},
     "an approver of one's own": lambda slow: {"human": own_approver(slow)},
     "a rule with a limit, and a handler": lambda slow: {
@@ -173,7 +208,7 @@ def test_a_call_that_nobody_answers_about_in_time_is_denied_and_no_person_has_sa
     row = agent.audit.calls().iloc[0]
     assert (row["verdict"], row["outcome"], row["answered_by"]) == ("denied", "not_run", "timeout")
     assert row["decided_kind"] == "timeout"
-    assert row["decided_by"].startswith("DecideByHuman(")
+    assert row["decided_by"].startswith(("DecideByHuman(", "policy: fallback"))
     assert row["reason"] == NOT_IN_TIME
     assert pd.isna(row["answer"])
     assert pd.isna(row["approver"])
@@ -234,7 +269,7 @@ def test_what_is_neither_a_function_nor_an_approver_answers_nothing(wrong: Any) 
 
 # Too late -------------------------------------------------------------------------------------------------------------
 
-BLOCKS = {name: WHO[name] for name in ("a sync handler", "a Human that blocks")}
+BLOCKS = {name: WHO[name] for name in ("a sync handler", "a Human that blocks", "a policy's handler")}
 
 
 @both_drivers
@@ -278,6 +313,18 @@ def test_who_answered_too_late_is_in_the_log(driver: str, slow: Slow) -> None:
 @both_drivers
 def test_an_async_handler_that_still_waits_is_cancelled(driver: str, slow: Slow) -> None:
     run(driver, Agent([Counter().tool], approval_handler=HandlerApprover(slow.ahandle, timeout=SOON)), [CALL])
+    assert slow.called.is_set()
+    assert slow.cancelled.is_set()
+
+
+@both_drivers
+@pytest.mark.parametrize("given", ["to the policy", "to the agent"])
+def test_an_async_handler_of_a_policy_that_still_waits_is_cancelled(given: str, driver: str, slow: Slow) -> None:
+    handler = PolicyHandlerApprover(AsyncHandler(slow), timeout=SOON)
+    to_the_policy = given == "to the policy"
+    permissions = policy_asks(handler if to_the_policy else None)
+    agent = Agent([Counter().tool], permissions=permissions, permission_handler=None if to_the_policy else handler)
+    run(driver, agent, [CALL])
     assert slow.called.is_set()
     assert slow.cancelled.is_set()
 

@@ -7,6 +7,7 @@ import decimal
 import enum
 import functools
 import gc
+import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -24,17 +25,21 @@ from agentperm_nb import (
     Allowed,
     ApprovalDecision,
     Denied,
+    HandlerApprover,
     PermissionDecision,
+    PermissionHandler,
     PermissionPolicy,
     PermissionRequest,
     PermissionResult,
     PermissionRule,
+    PolicyHandlerApprover,
     Scope,
     ToolError,
     ToolInputError,
     ToolTimeoutError,
     Turn,
 )
+from agentperm_nb.approvals.desk import the_desk
 from agentperm_nb.testing import tool_call
 
 NO_ANSWER = "The approver gave no valid answer, so this call was not run."
@@ -459,3 +464,76 @@ class TestErrors:
         assert isinstance(turn, Turn)
         assert [result.verdict for result in turn.results] == ["denied", "allowed"]
         assert act.ran == [{"n": 2}]
+
+
+# --- a handler that is given with its limits --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("kind", KINDS)
+class TestGivenAsAnApprover:
+    @pytest.mark.parametrize("name", ["an explicit allow", "junk", "a raise"])
+    def test_it_answers_as_the_handler_does(self, driver: str, kind: Any, name: str) -> None:
+        def fail() -> Any:
+            raise PermissionError("not today")
+
+        give = {"an explicit allow": lambda: "allow", "junk": lambda: "yes", "a raise": fail}[name]
+        ran, result, warnings, _ = turn_with(driver, PolicyHandlerApprover(kind(give), timeout=60))
+        plain_ran, plain, plain_warnings, _ = turn_with(driver, kind(give))
+        assert (ran, result.verdict, result.content) == (plain_ran, plain.verdict, plain.content)
+        assert len(warnings) == len(plain_warnings)
+        assert bool(ran) == (name == "an explicit allow")
+
+    def test_it_is_asked_itself_and_not_put_into_another_one(self, driver: str, kind: Any) -> None:
+        seen: list[Any] = []
+        handler = PolicyHandlerApprover(kind(lambda: True), timeout=60, reminders=[30])
+        policy = PermissionPolicy(fallback="ask", handler=handler)
+        for options in ({"permissions": policy}, {"permissions": PermissionPolicy(fallback="ask")}):
+            if options["permissions"] is not policy:
+                options["permission_handler"] = handler  # type: ignore[assignment]  # it is one
+            agent = Agent([Counter().tool], **options)  # type: ignore[arg-type]  # these two
+            leave = the_desk.subscribe(lambda change: seen.extend(the_desk.pending()))
+            run_noting(driver, agent, [tool_call("act")])
+            leave()
+            (row,) = [event for event in agent.audit.events() if event.kind == "answered"]
+            assert row.data["via"] == f"PolicyHandlerApprover({kind.__name__}, timeout=60, reminders=[30])"
+        assert {request.patience for request in seen} == {handler.patience}
+
+
+def test_it_is_a_handler_too() -> None:
+    handler = PolicyHandlerApprover(Handler(lambda: "allow"))
+    assert isinstance(handler, PermissionHandler)
+    assert handler.handle(PermissionRequest("act")) == "allow"
+    later: Any = PolicyHandlerApprover(AsyncHandler(lambda: "deny")).handle(PermissionRequest("act"))
+    assert asyncio.run(later) == "deny"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PolicyHandlerApprover(lambda request: True),  # type: ignore[arg-type]  # that is what is tried
+        lambda: PolicyHandlerApprover(Handler),  # type: ignore[arg-type]  # that is what is tried
+        lambda: PolicyHandlerApprover(PolicyHandlerApprover(Handler(lambda: True), timeout=5), timeout=60),
+        lambda: PermissionPolicy(handler=HandlerApprover(lambda request: True, timeout=5)),  # type: ignore[arg-type]
+        lambda: Agent(permissions=PermissionPolicy(), permission_handler=HandlerApprover(lambda request: True)),  # type: ignore[arg-type]
+    ],
+    ids=["a function", "the class", "one in another", "an approval handler", "an approval handler for the agent"],
+)
+def test_what_is_no_handler_is_an_error_with_its_fix(make: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match=r"(?s)\nFix: .*\nExample:") as caught:
+        make()
+    assert "PolicyHandlerApprover" in str(caught.value)
+
+
+def test_a_policy_pickles_with_its_handler_and_the_limits() -> None:
+    policy = PermissionPolicy(fallback="ask", handler=PolicyHandlerApprover(Careful(), timeout=60))
+    again = pickle.loads(pickle.dumps(policy))
+    assert repr(again.handler) == "PolicyHandlerApprover(Careful, timeout=60)"
+    assert again.handler.handle(PermissionRequest("act")) == "deny"
+
+
+class Careful:
+    """A handler that can be pickled."""
+
+    def handle(self, request: PermissionRequest) -> str:
+        return "deny"
