@@ -32,6 +32,8 @@ from agentperm_nb import (
     DenyByName,
     DenyPermission,
     Explanation,
+    Finding,
+    Findings,
     Hints,
     Human,
     PendingTurn,
@@ -55,10 +57,15 @@ from agentperm_nb import (
     Turn,
     TurnTask,
     Verdict,
+    WhyNot,
+    WouldCover,
     arg,
+    lint,
     rules,
+    suggest_scopes,
     thaw,
     tool,
+    why_not_offered,
 )
 from agentperm_nb.permissions.protected import ProtectedPaths
 from agentperm_nb.testing import FakeHuman, Recording, tool_call
@@ -211,6 +218,13 @@ def handler(request: ApprovalRequest) -> ApprovalDecision | bool:
         return ApprovalDecision("allow", approver="ann")
     if request.call.name == "look":
         return ApprovalDecision("remember_allow", scope=Scope("arguments", arguments=["path"]))
+    if request.call.name == "move":
+        for scope, words in suggest_scopes(request, lasts="session"):
+            assert_type((scope, words), tuple[Scope, str])
+        assert_type([one.why for one in why_not_offered(request)], list[str])
+        return ApprovalDecision("remember_allow", scope=Scope("pattern", "file", rule="move(path=project/**)"))
+    if request.call.name == "read_secret":
+        return ApprovalDecision("remember_deny", scope=Scope("pattern", rule=no_secrets))
     return ApprovalDecision("remember_allow", scope=Scope("tool", lasts="session"))
 
 
@@ -226,7 +240,16 @@ assert_type(agent.permissions, tuple[Any, ...])
 assert_type(agent.tools, tuple[Tool, ...])
 assert_type(agent.state, State)
 assert_type(agent.explain("read_file", path="a"), Explanation)
+assert_type(agent.explain("read_file", path="a").frame(), pd.DataFrame)
+assert_type(agent.why_not("write_file", path="a"), WhyNot)
+assert_type(agent.why_not("write_file", path="a").changes[0].rules, tuple[str, ...])
+assert_type(agent.lint(), Findings)
+assert_type(lint([DenyByName(["delete_*"])], [read_file], ignore=["bypass-on"])[0], Finding)
+assert_type([finding.code for finding in agent.lint().warnings], list[str])
+lenient = agent.copy(lookalikes="allow")
 assert_type(agent.audit.calls(), pd.DataFrame)
+assert_type(agent.would_cover("write_file(path=project/**)"), WouldCover)
+assert_type([one.covered for one in agent.would_cover(no_secrets)], list[bool | None])
 
 # --- a turn
 
