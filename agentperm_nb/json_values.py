@@ -17,6 +17,7 @@ __all__ = [
     "digest",
     "digest_of",
     "freeze",
+    "has_text",
     "json_text",
     "same_json",
     "sha256",
@@ -85,18 +86,53 @@ class FrozenList(list[Any]):
 
 
 def freeze(value: Any) -> Any:
-    """Return a frozen deep copy: mappings become `FrozenDict`, lists and tuples `FrozenList`, the rest is kept.
+    """Return a frozen deep copy: mappings become `FrozenDict`, lists and tuples `FrozenList`.
+
+    A text or number of a subclass becomes a plain one: it may compare otherwise than it reads. The rest is kept.
 
     Raises:
         RecursionError: The value is nested too deeply, or contains itself.
     """
-    if isinstance(value, (str, int, float)) or value is None:
+    if type(value) in _KEPT:
         return value
     if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
-        return FrozenDict({key: item if type(item) is str else freeze(item) for key, item in value.items()})
+        return FrozenDict(
+            {
+                key if type(key) is str else _plain(key): item if type(item) in _KEPT else freeze(item)
+                for key, item in value.items()
+            }
+        )
     if isinstance(value, (list, tuple)):
-        return FrozenList([freeze(item) for item in value])
-    return value
+        return FrozenList([item if type(item) in _KEPT else freeze(item) for item in value])
+    return _plain(value)
+
+
+_KEPT = frozenset((str, int, float, bool, type(None)))
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)  # its real type: it may claim to be of another class
+    if kind in _KEPT:
+        return value
+    if issubclass(kind, str):
+        return str.__str__(value)
+    if issubclass(kind, int):
+        return int.__int__(value)
+    return float.__float__(value) if issubclass(kind, float) else value
+
+
+def has_text(number: int) -> bool:
+    """Return whether a whole number can be written: Python writes none of thousands of digits."""
+    if int.bit_length(number) <= _SHORT:
+        return True
+    try:
+        int.__repr__(number)
+    except ValueError:
+        return False
+    return True
+
+
+_SHORT = 2_000  # bits of about 600 digits: Python takes no limit as low
 
 
 def thaw(value: Any) -> Any:

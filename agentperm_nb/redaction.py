@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from agentperm_nb.errors import fix_message
-from agentperm_nb.json_values import FrozenDict, FrozenList, call_text, same_json
+from agentperm_nb.json_values import FrozenDict, FrozenList, call_text, has_text, same_json
 from agentperm_nb.render import MASK
 
 __all__ = ["Redactor"]
@@ -113,7 +113,10 @@ class Redactor:
             if type(name) is not str or not self._is_plain_name(name):
                 return False
             kind = type(value)
-            if not (self._is_harmless(value) if kind is str else kind is int or kind is bool or value is None):
+            if kind is int:
+                if not has_text(value):
+                    return False
+            elif not (self._is_harmless(value) if kind is str else kind is bool or value is None):
                 return False
         return True
 
@@ -125,7 +128,7 @@ class Redactor:
         if isinstance(value, str):
             return self._text(value, secret, depth)
         if value is None or isinstance(value, (bool, int, float)):
-            return value
+            return value if not isinstance(value, int) or has_text(value) else self._foreign(value)
         if depth >= _MOST_LEVELS and isinstance(value, (Mapping, list, tuple)):
             return MASK
         if isinstance(value, (dict, Mapping)):  # a dict first: it is asked far more quickly
@@ -158,6 +161,8 @@ class Redactor:
         return self.text(key) if isinstance(key, str) else self._foreign(key)
 
     def _foreign(self, value: object) -> str:
+        if isinstance(value, int) and not has_text(value):
+            return f"<{type(value).__name__}>"
         try:
             return self.text(repr(value))
         except Exception:  # noqa: BLE001 - a foreign repr may do anything

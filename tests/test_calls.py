@@ -211,6 +211,63 @@ def test_arguments_that_contain_themselves_are_refused_in_three_parts() -> None:
         ToolCall("t", endless)
 
 
+class Text(str):
+    """Compares, hashes and reads otherwise than it is written."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __len__ = lower = __str__  # type: ignore[assignment]
+
+
+class Whole(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+    def __repr__(self) -> str:
+        return '"1"'
+
+    __int__ = __index__ = __lt__ = __repr__  # type: ignore[assignment]
+
+
+class Part(float):
+    def __repr__(self) -> str:
+        return "NaN"
+
+    __float__ = __repr__  # type: ignore[assignment]
+
+
+class Claims:
+    """Claims to be a text."""
+
+    __class__ = str  # type: ignore[assignment]
+
+
+def test_texts_and_numbers_of_subclasses_become_plain_ones() -> None:
+    args = {Text("key"): Text("a"), "deep": [Text("b"), {"n": Whole(3), "x": Part(2.5), "yes": True, "no": None}]}
+    call = ToolCall("t", args)
+    assert repr(call) == "ToolCall('t', {'key': 'a', 'deep': ['b', {'n': 3, 'x': 2.5, 'yes': True, 'no': None}]})"
+    assert call == ToolCall("t", {"key": "a", "deep": ["b", {"n": 3, "x": 2.5, "yes": True, "no": None}]})
+    (key, _), ((text, inner),) = call.args, [call.args["deep"]]
+    assert {type(key), type(text), type(call.args["key"])} == {str}
+    assert [type(value) for value in inner.values()] == [int, float, bool, type(None)]
+    assert digest("t", call.args) == digest("t", thaw(call.args))
+    assert [type(freeze(value)) for value in (Text("a"), Whole(1), Part(1.0), True)] == [str, int, float, bool]
+
+
+def test_what_only_claims_to_be_a_text_is_kept_as_it_is() -> None:
+    claims = Claims()
+    assert freeze([claims])[0] is freeze(claims) is claims
+
+
 DIFFERENT: dict[str, list[Any]] = {
     "one": [1, 1.0, True, "1", [1], {"1": 1}, "1.0", "true"],
     "nothing": [None, 0, False, "", [], {}, "null", 0.0, -0.0, [None], [[]], {"": None}],

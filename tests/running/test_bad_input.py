@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import IntEnum, StrEnum
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from turns import DRIVERS, Counter, run
 
@@ -317,6 +319,12 @@ def test_misuse_of_the_other_methods_is_told(ask: Callable[[Agent], Any]) -> Non
 
 # ---------------------------------------------------------------------- arguments that are not JSON
 
+
+class NoRepr:
+    def __repr__(self) -> str:
+        raise RuntimeError("not to be shown")
+
+
 LOOP: list[Any] = []
 LOOP.append(LOOP)
 DEEP: Any = 1
@@ -335,6 +343,10 @@ NOT_JSON: dict[str, dict[Any, Any]] = {
     "a key that is None": {"n": {None: 1}},
     "a key that is True": {True: 1},
     "150 levels": {"n": DEEP},
+    "a number that is too long": {"n": 10**5000},
+    "one below 0, further down": {"n": [1, {"m": [-(10**5000)]}]},
+    "a key that is one": {"n": {10**5000: 1}},
+    "a key that cannot be shown": {"n": {NoRepr(): 1}},
 }
 
 
@@ -353,6 +365,54 @@ def test_arguments_that_are_not_json_are_an_input_error_and_nobody_is_asked(
     assert counter.ran == [{"n": 2}]
     assert len(human.questions) == 1
     assert list(agent.audit.calls()["verdict"]) == ["input_error", "allowed"]
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [({"n": 10**5000}, "{'n': '<int>'}"), ({"n": [10**5000]}, "{'n': ['<int>']}"), ({10**5000: 1}, "{'<int>': 1}")],
+    ids=["flat", "further down", "a key"],
+)
+def test_a_number_that_is_too_long_to_be_written_is_shown_by_its_type(args: dict[Any, Any], shown: str) -> None:
+    call = ToolCall("act", args)
+    agent = Agent([Counter().tool], permissions=[DecideByHuman()], human=FakeHuman([]))
+    assert repr(call) == f"ToolCall('act', {shown})"
+    assert agent.explain(call).verdict == "input_error"
+    assert "<int>" in str(agent.why_not(call))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_arguments_of_subclasses_of_texts_and_numbers_are_plain_ones(driver: str) -> None:
+    class Text(str):
+        def __str__(self) -> str:
+            return "another text"
+
+        __repr__ = __str__
+
+    class Place(StrEnum):
+        HERE = "here"
+
+    seen = list[dict[str, Any]]()
+
+    @tool
+    def move(path: str, place: str, times: int, speed: float, more: list[str]) -> str:
+        """Move."""
+        seen.append({"path": path, "place": place, "times": times, "speed": speed, "more": more})
+        return "moved"
+
+    args = {
+        Text("path"): Text("a"),
+        "place": Place.HERE,
+        "times": IntEnum("Times", "ONCE").ONCE,
+        "speed": np.float64(2),
+    }
+    agent = Agent(
+        [move], permissions=[DecideByHuman()], approval_handler=lambda request: request.call.args["path"] == "a"
+    )
+    (result,) = run(driver, agent, [ToolCall("move", {**args, "more": [np.str_("x")]})]).results
+    assert result.content == "moved"
+    assert seen == [{"path": "a", "place": "here", "times": 1, "speed": 2.0, "more": ["x"]}]
+    assert [type(value) for value in seen[0].values()] == [str, str, int, float, list]
+    assert agent.audit.calls()["args"].tolist() == seen
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -3,7 +3,8 @@
 1. Arguments are a JSON object of JSON values. Whatever is not makes the call invalid; it never raises.
 2. A key that is given twice makes the call invalid: parsers disagree about which of the two counts, so what a person
    is shown and what runs might differ.
-3. NaN and the infinities are not JSON, a number too large for a float is not either.
+3. NaN and the infinities are not JSON, a number too large for a float is not either. A whole number of so many digits
+   that Python does not write it is refused.
 4. Arguments nested more than `MAX_DEPTH` levels deep are refused.
 5. An empty text means no arguments: several servers send it for a tool without parameters.
 """
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from agentperm_nb.json_values import FrozenDict, FrozenList
+from agentperm_nb.json_values import FrozenDict, FrozenList, has_text
 
 __all__ = ["MAX_DEPTH", "read_json", "read_object"]
 
@@ -24,7 +25,7 @@ MAX_DEPTH = 100
 
 _SHOWN = 200
 # Types whose values are JSON, and hold no others.
-_SIMPLE = frozenset({str, int, bool, type(None)})
+_SIMPLE = frozenset({str, bool, type(None)})
 _TEXT = frozenset({str})
 _OBJECTS: frozenset[object] = frozenset((dict, FrozenDict))
 _LISTS: frozenset[object] = frozenset((list, FrozenList, tuple))
@@ -88,8 +89,14 @@ def _is_plain(args: Any) -> bool:
 
     False says nothing: `_problem_in` then looks again, knows more types, and tells what is wrong and where.
     """
-    if _TEXT.issuperset(map(type, args)) and _SIMPLE.issuperset(map(type, args.values())):
-        return True
+    if _TEXT.issuperset(map(type, args)):
+        kinds = set(map(type, args.values()))
+        if int in kinds:
+            kinds.remove(int)
+            if not all(has_text(item) for item in args.values() if type(item) is int):
+                return False
+        if kinds <= _SIMPLE:
+            return True
     # A stack of our own here too, and depth first: an object that contains itself is left at the deepest level allowed.
     waiting: list[tuple[int, Any]] = [(1, args)]
     while waiting:
@@ -102,7 +109,10 @@ def _is_plain(args: Any) -> bool:
             kind = type(item)
             if kind in _SIMPLE:
                 continue
-            if kind is float:
+            if kind is int:
+                if not has_text(item):
+                    return False
+            elif kind is float:
                 if not isfinite(item):
                     return False
             elif kind in _OBJECTS or kind in _LISTS:
@@ -119,9 +129,12 @@ def _problem_in(args: Mapping[Any, Any]) -> str | None:
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), args)]
     while waiting:
         path, value = waiting.pop()
-        if value is None or isinstance(value, str | int):
+        if value is None or isinstance(value, str):
             continue
-        if isinstance(value, float):
+        if isinstance(value, int):
+            if not has_text(value):
+                return f"the argument {_place(path)} is a number that is too long"
+        elif isinstance(value, float):
             if not isfinite(value):
                 return f"the argument {_place(path)} is {value}, which is not a JSON number"
         elif isinstance(value, Mapping):
@@ -129,7 +142,7 @@ def _problem_in(args: Mapping[Any, Any]) -> str | None:
                 return _TOO_DEEP
             for key, item in value.items():
                 if not isinstance(key, str):
-                    return f"a key of the arguments is not a string (got: {_shorten(repr(key))})"
+                    return f"a key of the arguments is not a string (got: {_shorten(_repr(key))})"
                 waiting.append(((*path, key), item))
         elif isinstance(value, list | tuple):
             if len(path) >= MAX_DEPTH:
@@ -147,6 +160,13 @@ def _place(path: tuple[str | int, ...]) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return _shorten(text)
+
+
+def _repr(key: object) -> str:
+    try:
+        return repr(key)
+    except Exception:  # noqa: BLE001 - a foreign repr may do anything, and a long number has none
+        return f"<{type(key).__name__}>"
 
 
 def _kind(value: object) -> str:
