@@ -91,12 +91,13 @@ def tool(
     return make if function is None else make(function)
 
 
-def as_tool(item: object) -> Tool:
+def as_tool(item: object, *, owner: str = "tools=") -> Tool:
     """Return the tool that an entry of ``tools=`` stands for.
 
     Args:
         item: A `Tool`, a function, a pair of a tool's specification (as Anthropic or OpenAI take it) and a function, or
             an object with a method ``as_tool()`` that returns a `Tool`.
+        owner: Where it was given, for the error.
 
     Raises:
         TypeError: It is none of these, or a method without its object.
@@ -113,7 +114,7 @@ def as_tool(item: object) -> Tool:
         methods = isinstance(item, type) and bool(_tool_names(item))
         raise TypeError(
             fix_message(
-                f"{what} in tools= is not a tool",
+                f"{what} in {owner} is not a tool",
                 "give an object of it, whose methods are the tools"
                 if methods
                 else "give a function, a Tool, a pair (specification, function), or an object with @tool methods",

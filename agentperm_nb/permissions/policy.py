@@ -26,7 +26,7 @@ from agentperm_nb.permissions.kinds import DenyPermission
 from agentperm_nb.permissions.pickling import Pickled
 from agentperm_nb.permissions.said import Said, denial_of, undecided
 from agentperm_nb.permissions.types import PermissionResult, checked_result
-from agentperm_nb.tools import Tool
+from agentperm_nb.tools import Tool, as_tool
 
 __all__ = ["DenyByPolicy", "PermissionPolicy", "PermissionRule", "first_match"]
 
@@ -216,20 +216,23 @@ class PermissionPolicy(Pickled):
     def handler(self, handler: PermissionHandler | AsyncPermissionHandler | None) -> None:
         self._handler = None if handler is None else checked_handler("handler= of a PermissionPolicy", handler)
 
-    def evaluate(self, tool: Tool, parameters: Mapping[str, Any]) -> PermissionRule | PermissionResult | None:
+    def evaluate(self, tool: object, parameters: Mapping[str, Any]) -> PermissionRule | PermissionResult | None:
         """Return the first rule that matches a call, else the fallback. Nobody is asked, and nothing runs.
 
         Args:
-            tool: The tool that would run.
+            tool: The tool that would run: a `Tool`, a function, or what else stands for one in ``tools=``.
             parameters: Its arguments.
 
         Raises:
-            TypeError: Something in the rules is no rule, or a rule returned something that is truthy by mistake.
+            TypeError: It is no tool, something in the rules is no rule, or a rule returned something that is truthy by
+                mistake.
+            ValueError: See `Tool`.
             Exception: Whatever a rule raised.
         """
+        made = tool if isinstance(tool, Tool) else as_tool(tool, owner="policy.evaluate()")
         for rule in tuple(self.rules):
             _check_rule(rule)
-            if rule.matches(tool, parameters):
+            if rule.matches(made, parameters):
                 return rule
         return self._fallback
 

@@ -55,6 +55,11 @@ def always(tool: Tool, parameters: dict[str, Any]) -> bool:
     return True
 
 
+def _load(path: str = "") -> str:
+    """Load a file."""
+    return path
+
+
 def never(tool: Tool, parameters: dict[str, Any]) -> bool:
     return False
 
@@ -561,6 +566,28 @@ class TestPolicies:
         assert policy.evaluate(TOOL, {"n": 3}) is policy.rules[0]
         with pytest.raises(TypeError, match="is not a PermissionRule"):
             policy.evaluate(TOOL, {"n": 1})
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            _load,
+            tool(_load),
+            tool(read_only=False)(_load),
+            ({"name": "_load", "input_schema": {"type": "object"}}, _load),
+            mock.Mock(as_tool=lambda: tool(_load)),
+            functools.wraps(_load)(lambda **args: None),
+        ],
+        ids=["a function", "a tool", "a tool with hints", "a pair", "an object with as_tool", "another function"],
+    )
+    def test_it_evaluates_calls_of_whatever_stands_for_a_tool(self, given: Any) -> None:
+        rule = PermissionRule("load", lambda tool, parameters: tool.name == "_load" and tool.hints is not None, ASK)
+        assert PermissionPolicy([rule]).evaluate(given, {"path": "a.csv"}) is rule
+
+    @pytest.mark.parametrize("given", ["_load", None, 3, dict, {"name": "_load"}], ids=repr)
+    def test_what_stands_for_no_tool_is_an_error(self, given: Any) -> None:
+        with pytest.raises(TypeError, match=r"in policy\.evaluate\(\) is not a tool") as caught:
+            PermissionPolicy([PermissionRule("all", always, DENY)]).evaluate(given, {})
+        assert three_parts(caught.value)
 
     @pytest.mark.parametrize("rules", [None, 3, "rules", {"r": 1}, PermissionRule("r", always, DENY)], ids=repr)
     def test_rules_are_a_list(self, rules: Any) -> None:
