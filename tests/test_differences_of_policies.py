@@ -515,12 +515,17 @@ class Reviewer(Row, subject="a `PermissionError` of a handler"):
         there = There(policy_there(), raising(PermissionError("Not on Fridays.")))
         assert there.run({"n": 1}) == ["PermissionError: Error: Not on Fridays."]
         assert there.log.get_entries() == []
+        system = There(policy_there(), raising(PermissionError(13, "Permission denied", "a.db")))
+        assert system.run({"n": 1}) == ["PermissionError: Error: [Errno 13] Permission denied: 'a.db'"]
 
     def here(self) -> None:
         here = Here(policy_here(handler=raising(PermissionError("Not on Fridays."))))
         assert (here.run({}), here.results[0].content) == (["denied"], "Not on Fridays.")
         (row,) = here.agent.audit.calls().to_dict("records")
         assert (row["reason"], row["answered_by"]) == ("Not on Fridays.", "handler")
+        system = Here(policy_here(handler=raising(PermissionError(13, "Permission denied", "a.db"))))
+        assert (system.run({}), len(system.warnings)) == (["denied"], 1)
+        assert ("a.db" in system.warnings[0], "a.db" in system.results[0].content) == (True, False)
 
 
 class Told(Row, subject="what is told of decisions"):

@@ -3,7 +3,8 @@
 1. A handler is an object with ``handle(request)``, sync or async. It is given a `PermissionRequest` with a copy of the
    arguments, once a request, all of a turn at the same time.
 2. It answers as any handler may (`approvals.decisions`): only an explicit allow allows. A PermissionError that it
-   raises denies with its message; another exception denies, with a warning.
+   raises denies with its message; another exception denies, with a warning. So does a PermissionError with an error
+   number: it comes from the operating system, and its message is none of a reviewer's.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class PolicyHandlerApprover(HandlerApprover):
         try:
             answer = self.policy_handler.handle(_permission_request(request))
         except PermissionError as error:
+            if error.errno is not None:
+                raise
             return _refusal(error)
         return _answer(answer) if inspect.isawaitable(answer) else answer
 
@@ -84,6 +87,8 @@ async def _answer(awaited: Awaitable[Any]) -> Any:
     try:
         return await awaited
     except PermissionError as error:
+        if error.errno is not None:
+            raise
         return _refusal(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import decimal
 import enum
+import errno
 import functools
 import gc
 import pickle
@@ -437,6 +438,15 @@ class TestErrors:
         assert (ran, result.verdict, result.content) == ([], "denied", FAILED)
         assert [text for text in warnings if " raised " in text and "so the call to act was denied" in text]
         assert list(agent.audit.calls()["verdict"]) == ["denied"]
+
+    @pytest.mark.parametrize("made", [PermissionError, OwnPermissionError])
+    def test_a_permission_error_of_the_operating_system_is_no_reviewer_s_words(
+        self, driver: str, kind: Any, made: Any
+    ) -> None:
+        error = made(errno.EACCES, "Permission denied", "/srv/approvals/secret.db")
+        ran, result, warnings, _ = turn_with(driver, kind(raises(error)))
+        assert (ran, result.verdict, result.content) == ([], "denied", FAILED)
+        assert [text for text in warnings if "PermissionError: [Errno 13] Permission denied" in text]
 
     def test_the_words_of_an_error_are_not_lost(self, driver: str, kind: Any) -> None:
         _, _, warnings, _ = turn_with(driver, kind(raises(RuntimeError("the handler's own words"))))
