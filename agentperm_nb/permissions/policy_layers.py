@@ -185,7 +185,11 @@ class Layer:
     """
 
     name: str
+    """What names its rules in the log."""
     path: Path
+    """The file, absolute."""
+    required: bool
+    """Whether it has to be there at first."""
     file: PolicyFile
     """The version that is in force."""
     problem: str

@@ -63,6 +63,10 @@ class Policy:
 
     own: PermissionList
     """The agent's own list."""
+    given: bool
+    """Whether it was given."""
+    lock: threading.RLock
+    """Held while files are looked at, and while a list is made of them."""
     files: PolicyFiles | None
     """Its policy files, as they were given."""
     layers: tuple[Layer, ...]

@@ -126,6 +126,25 @@ def test_a_file_that_is_being_written_is_read_when_it_stands_still(file: Path, m
     assert contents.data.endswith(b"'deny read_file']\n")
 
 
+def test_a_file_that_is_changed_while_it_is_read_is_read_anew(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aged(file)
+    read, times = policy_reading._bytes_of, []
+
+    def read_and_change(handle: int) -> bytes:
+        data = read(handle)
+        times.append(len(data))
+        if len(times) == 1:
+            file.write_text("version = 1\nrules = ['deny write_file', 'deny read_file']")
+            aged(file, 30)
+        return data
+
+    monkeypatch.setattr(policy_reading, "_bytes_of", read_and_change)
+    contents = read_whole(file)
+    assert contents is not None
+    assert contents.data == file.read_bytes()
+    assert len(times) == 2
+
+
 def test_a_file_that_never_stands_still_cannot_be_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_more(seconds: float) -> None:
         with file.open("a") as opened:

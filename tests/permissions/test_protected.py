@@ -307,6 +307,16 @@ def test_the_target_of_a_link_is_protected_with_the_link(base: Path) -> None:
         assert asked(permission, ToolCall("write_file", {"path": path}), write_file), path
 
 
+def test_a_link_that_leads_elsewhere_by_now_protects_what_it_leads_to_now(base: Path) -> None:
+    permission = protected("link.toml")
+    (base / "other.toml").write_text("version = 1")
+    call = ToolCall("write_file", {"path": "other.toml"})
+    assert not asked(permission, call, write_file)
+    (base / "link.toml").unlink()
+    (base / "link.toml").symlink_to("other.toml")
+    assert asked(permission, call, write_file)
+
+
 @pytest.mark.parametrize("given", ["agentperm.toml", 5, b"a", [5], [b"a"], [None]], ids=repr)
 def test_what_is_no_list_of_paths_is_an_error(given: Any) -> None:
     with pytest.raises(TypeError, match=r"protected= takes (a list of )?paths"):
