@@ -535,6 +535,7 @@ class Told(Row, subject="what is told of decisions"):
             there = There(policy, returning(answer))
             there.run({"n": 1})
             seen.append([event.event_type.value for event in there.events])
+            assert {event.metadata["rule_name"] for event in there.events} <= {"r"}
         assert seen == [[], ["permission_denied"], ["permission_asked"]]
 
     def here(self) -> None:
@@ -543,6 +544,7 @@ class Told(Row, subject="what is told of decisions"):
             here = Here(policy)
             here.run({"n": 1})
             seen.append([event.event_type.value for event in here.events])
+            assert {event.metadata["rule_name"] for event in here.events} == {"r"}
             here.events[0].metadata["parameters"]["n"] = 99
             assert here.agent.audit.calls()["args_json"].iloc[0] == '{"n":1}'
         assert seen == [

@@ -46,8 +46,9 @@ class ChangeEvent:
     reason: str = ""
     """Why, masked."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """``rule_name`` (who decided, or sent the call to a person), ``parameters`` (masked), ``call_key``, ``run``; of an
-    answer also ``answered_by``, ``answer`` and ``approver``."""
+    """``decided_by`` (who decided, or sent the call to a person, as the log has it), ``rule_name`` (the same; of a
+    policy the rule's own name, as its handler knows it, and empty for the fallback), ``parameters`` (masked),
+    ``call_key``, ``run``; of an answer also ``answered_by``, ``answer`` and ``approver``."""
 
 
 class Changes:
@@ -107,6 +108,9 @@ def change_of(
     run: str,
     data: Mapping[str, Any],
     approver: str | None,
+    *,
+    decided_by: str,
+    rule_name: str,
 ) -> ChangeEvent | None:
     """Return what is told of an event, or None where nothing is.
 
@@ -118,14 +122,21 @@ def change_of(
         run: Its run.
         data: The event's data, masked.
         approver: Who answered.
+        decided_by: Who decided, or sent the call to a person, as the log calls it.
+        rule_name: The same, a rule of a policy by its own name.
     """
     event_type = _TYPES.get(kind)
     if kind == "decided":
         event_type = _OF_VERDICT.get(data["verdict"])
     if event_type is None:
         return None
-    rule = data.get("rule") if kind == "asked" else data.get("decided_by")
-    metadata = {"rule_name": rule or "", "parameters": thaw(args), "call_key": call_key, "run": run}
+    metadata = {
+        "rule_name": rule_name,
+        "decided_by": decided_by,
+        "parameters": thaw(args),
+        "call_key": call_key,
+        "run": run,
+    }
     if kind == "answered":
         metadata.update(answered_by=data["answered_by"], answer=data["action"], approver=approver)
     return ChangeEvent(event_type, tool, data.get("reason") or "", metadata)

@@ -32,6 +32,15 @@ class Said:
     warning: str = ""
     """What the user should know: the call is denied because of a fault."""
 
+    @property
+    def rule_name(self) -> str | None:
+        """Name of the rule of a policy that said so, or failed; empty for its fallback, None where it is no policy."""
+        if self.rule is not None:
+            return self.rule.name
+        if self.step is not None and not self.step.has_policy:
+            return None
+        return self.part if self.error is not None else ""
+
 
 def undecided(owner: str, part: str, error: Exception, step: Step | None = None) -> Said:
     """Return the denial of a call that could not be decided.

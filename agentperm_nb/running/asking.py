@@ -337,14 +337,14 @@ class _Asking:
             return False
         again = yield from self.turn.decide_again(item)
         if isinstance(again.verdict, Denied):
-            item.decided_by, item.decided_kind, item.error = again.decided_by, again.kind, again.error
+            item.take(again)
             self.turn.deny(item, again.verdict)
             self.turn.warn_of(item, again)
             return False
         item.protected = item.protected or isinstance(again.permission, AskFirst)
         problem = self.turn.somebody_else_asks(item, again) or self.turn.second_person_missing(item, again)
         if problem is not None:
-            item.decided_by = again.decided_by
+            item.decided_by = item.named(again)
             self.turn.deny(item, Denied(problem))
             return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from agentperm_nb.approvals.desk import Answer
@@ -64,6 +65,8 @@ class CallItem:
     started: bool = False
     decided_by: str | None = None
     decided_kind: str = ""
+    rule_names: Mapping[str, str] = MappingProxyType({})
+    """The own names of the rules of policies, by what the log calls them; see `named`."""
     rule: str = ""
     """Name of the permission that sent the call to a person."""
     reason: str = ""
@@ -103,6 +106,17 @@ class CallItem:
             both = [self.call.args] if self.edited is None else [self.call.args, self.edited.args]
             self._hidden = (self.edited, hidden_values(both, self._secret))
         return self._hidden[1]
+
+    def take(self, decision: Decision) -> None:
+        """Note who decided."""
+        self.decided_by, self.decided_kind, self.error = self.named(decision), decision.kind, decision.error
+
+    def named(self, decision: Decision) -> str | None:
+        """Return what the log calls whoever decided; a rule of a policy has a name of its own besides."""
+        name = None if decision.said is None else decision.said.rule_name
+        if name is not None and decision.decided_by is not None:
+            self.rule_names = {**self.rule_names, decision.decided_by: name}
+        return decision.decided_by
 
     @property
     def final(self) -> ToolCall:

@@ -75,9 +75,14 @@ class Recorder:
 
     def _note_change(self, event: Event, item: CallItem | None) -> None:
         if self._changes and item is not None:
+            by = item.decided_by if event.kind == "decided" else item.rule
+            rule = item.rule_names.get(by or "", by or "")
+            if item.may_hide:
+                by, rule = without(by, item.hidden), without(rule, item.hidden)
             told = change_of(
-                event.kind, item.call.name, item.shown_args, item.call_key, event.run, event.data, event.approver
-            )
+                event.kind, item.call.name, item.shown_args, item.call_key, event.run, event.data, event.approver,
+                decided_by=by or "", rule_name=rule,
+            )  # fmt: skip
             if told is not None:
                 self._untold.append(told)
 

@@ -174,7 +174,7 @@ class TurnSteps(Ledger):
     def _apply(self, item: CallItem, decision: Decision) -> None:
         """Act on what the rules came to."""
         assert item.tool is not None
-        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+        item.take(decision)
         verdict = decision.verdict
         if isinstance(verdict, Denied):
             self.deny(item, verdict)
@@ -275,7 +275,7 @@ class TurnSteps(Ledger):
         denied = issubclass(type(verdict), Denied)  # its real type: it may claim to be of another class
         if not denied and (isinstance(verdict, Allowed) or (isinstance(verdict, Ask) and answered)):
             return True
-        item.decided_by, item.decided_kind, item.error = decision.decided_by, decision.kind, decision.error
+        item.take(decision)
         if isinstance(verdict, Ask) and problem is not None:
             verdict = Denied(problem)
         elif isinstance(verdict, Ask):

@@ -32,6 +32,7 @@ from agentperm_nb import (
     PermissionRequest,
     PermissionResult,
     PermissionRule,
+    PerUserPermissions,
     StandardPermissions,
     Tool,
     ToolCall,
@@ -563,12 +564,8 @@ def told(policy: PermissionPolicy, *, driver: str = "sync", **args: Any) -> list
 @pytest.mark.parametrize("driver", DRIVERS)
 class TestChanges:
     def test_what_a_rule_decides_is_told_with_its_name(self, driver: str) -> None:
-        assert told(PermissionPolicy([rule("allow")]), driver=driver) == [
-            ("permission_allowed", "policy: allow_all", "")
-        ]
-        assert told(PermissionPolicy([rule("deny", "no")]), driver=driver) == [
-            ("permission_denied", "policy: deny_all", "no")
-        ]
+        assert told(PermissionPolicy([rule("allow")]), driver=driver) == [("permission_allowed", "allow_all", "")]
+        assert told(PermissionPolicy([rule("deny", "no")]), driver=driver) == [("permission_denied", "deny_all", "no")]
 
     @pytest.mark.parametrize(("answer", "outcome"), [(ALLOW, "permission_allowed"), (DENY, "permission_denied")])
     def test_a_question_its_answer_and_what_came_of_it_are_told_in_order(
@@ -576,7 +573,8 @@ class TestChanges:
     ) -> None:
         changes = told(PermissionPolicy([rule("ask", "why")], handler=Answering(answer)), driver=driver)
         assert [kind for kind, _, _ in changes] == ["permission_asked", "permission_answered", outcome]
-        assert changes[0][1:] == ("policy: ask_all", "why")
+        assert changes[0][1:] == ("ask_all", "why")
+        assert [name for _, name, _ in changes] == ["ask_all"] * 3
 
     def test_what_a_handler_raises_is_told_as_a_denial(self, driver: str) -> None:
         class Failing:
@@ -585,6 +583,88 @@ class TestChanges:
 
         changes = told(PermissionPolicy([rule("ask")], handler=Failing()), driver=driver)
         assert [kind for kind, _, _ in changes][-1] == "permission_denied"
+
+
+def named(driver: str, permissions: Any, **options: Any) -> list[tuple[str, str, str]]:
+    """What a callback is told of one call of a user ann: what, the rule, and who decided or asks in full."""
+    changes: list[tuple[str, str, str]] = []
+    agent = Agent([Counter().tool], permissions=permissions, user="ann", **options)
+    agent.on_change(
+        lambda change: changes.append(
+            (
+                change.event_type.value.removeprefix("permission_"),
+                change.metadata["rule_name"],
+                change.metadata["decided_by"],
+            )
+        )
+    )
+    run_noting(driver, agent, [tool_call("act", n=1)])
+    return changes
+
+
+ASKS = PermissionPolicy([rule("ask", "why")], name="shop")
+DENIES_1 = PermissionPolicy([rule("deny", when=lambda parameters: parameters["n"] == 1)], name="shop")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(
+    ("permissions", "kinds", "rule_name", "decided_by"),
+    [
+        (ASKS, ["asked", "answered", "allowed"], "ask_all", "shop: ask_all"),
+        (PermissionPolicy(fallback="ask"), ["asked", "answered", "allowed"], "", "policy: fallback"),
+        (PermissionPolicy(fallback="deny"), ["denied"], "", "policy: fallback"),
+        (PermissionPolicy([rule("deny", name="fallback")]), ["denied"], "fallback", "policy: fallback"),
+        (PermissionPolicy([raising(KeyError("n"))]), ["denied"], "broken", "policy: broken"),
+        (
+            [PermissionPolicy(fallback=None), PermissionPolicy([rule("allow")])],
+            ["allowed"],
+            "allow_all",
+            "policy #2: allow_all",
+        ),
+        (
+            PerUserPermissions({"ann": ASKS}, ASKS),
+            ["asked", "answered", "allowed"],
+            "ask_all",
+            "PerUserPermissions: shop: ask_all",
+        ),
+        ([*DENIES_1.denies(), ASKS], ["denied"], "deny_all", "shop denies: deny_all"),
+        (StandardPermissions(denied_tools=["act"]), ["denied"], *["StandardPermissions(DEFAULT): denied_tools"] * 2),
+        ([DecideByHuman()], ["asked", "answered", "allowed"], *["DecideByHuman()"] * 2),
+    ],
+    ids=[
+        "a rule", "a fallback that asks", "a fallback that denies", "a rule called fallback", "a rule that raises",
+        "the second policy", "a policy for a user", "the denies of a policy", "a mode", "a person",
+    ],
+)  # fmt: skip
+def test_a_change_tells_a_rule_by_its_own_name_and_in_full(
+    driver: str, permissions: Any, kinds: list[str], rule_name: str, decided_by: str
+) -> None:
+    told = named(driver, permissions, approval_handler=lambda request: True)
+    assert told == [(kind, rule_name, decided_by) for kind in kinds]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_denies_after_an_answer_is_told_by_its_own_name(driver: str) -> None:
+    edit = ApprovalDecision("edit", edited_args={"n": 2})
+    policy = PermissionPolicy([rule("deny", when=lambda parameters: parameters["n"] == 2), rule("ask")])
+    told = named(driver, policy, approval_handler=lambda request: edit)
+    assert [(kind, name) for kind, name, _ in told] == [
+        ("asked", "ask_all"),
+        ("answered", "ask_all"),
+        ("denied", "deny_all"),
+    ]
+
+
+def test_a_remembered_answer_is_told_with_who_would_have_asked() -> None:
+    agent = Agent([Counter().tool], permissions=ASKS, approval_handler=lambda request: "remember_allow")
+    agent.use_tools([tool_call("act", n=1)])
+    changes: list[Any] = []
+    agent.on_change(changes.append)
+    agent.use_tools([tool_call("act", n=1)])
+    assert [(change.metadata["rule_name"], change.metadata["decided_by"]) for change in changes] == [
+        ("ask_all", "shop: ask_all")
+    ] * 2
+    assert changes[0].metadata["answered_by"] == "memory"
 
 
 def test_the_model_is_told_the_rule_s_reason_as_an_error_and_never_its_name() -> None:
