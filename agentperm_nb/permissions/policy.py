@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import fix_message
@@ -174,6 +174,12 @@ class PermissionPolicy(Pickled):
             raise ValueError(fix_message("name= of a PermissionPolicy is blank", "leave it out", _POLICY))
         self.name: str = "policy" if name is None else name
         """What the log calls it."""
+
+    def __copy__(self) -> Self:
+        """Return a policy of its own with the same rules: what is added to one is not in the other."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__, _rules=list(self._rules))
+        return copied
 
     def __repr__(self) -> str:
         count = f"{len(self._rules)} rule{'' if len(self._rules) == 1 else 's'}"

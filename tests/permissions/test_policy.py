@@ -830,6 +830,10 @@ class TestDenies:
             Agent([TOOL], permissions=[Generous(PermissionPolicy())]).use_tools([tool_call("act")])
 
 
+class OwnPolicy(PermissionPolicy):
+    """A policy of one's own class."""
+
+
 class TestPickling:
     def test_a_policy_of_functions_at_the_top_of_a_module_pickles(self) -> None:
         policy = PermissionPolicy([PermissionRule("large", large, DENY, "too large")], ASK, Holds(), name="files")
@@ -848,11 +852,32 @@ class TestPickling:
                 pickle.dumps(thing)
             assert three_parts(caught.value)
 
-    def test_a_copy_has_rules_of_its_own(self) -> None:
-        policy = PermissionPolicy([PermissionRule("large", large, DENY)])
-        other = copy.deepcopy(policy)
+    @pytest.mark.parametrize("kind", [PermissionPolicy, OwnPolicy])
+    @pytest.mark.parametrize(
+        "again",
+        [copy.copy, copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))],
+        ids=["copy", "deepcopy", "pickle"],
+    )
+    def test_a_copy_has_a_list_of_rules_of_its_own(
+        self, again: Callable[[Any], Any], kind: type[PermissionPolicy]
+    ) -> None:
+        policy = kind([PermissionRule("large", large, DENY)], ASK, Holds(), name="files")
+        policy.note = "kept"  # type: ignore[attr-defined]  # whatever else somebody puts there
+        other = again(policy)
+        assert (type(other), repr(other), other.rules, other.note) == (kind, repr(policy), policy.rules, "kept")
+        assert type(other.handler) is Holds
         other.rules.clear()
-        assert len(policy.rules) == 1
+        other.fallback = "allow"
+        assert (len(policy.rules), policy.fallback) == (1, ASK)
+        policy.rules.append(PermissionRule("all", always, DENY))
+        assert other.evaluate(TOOL, {"n": 3}) is ALLOW
+
+    def test_denies_that_are_copied_with_their_policy_go_by_the_copy(self) -> None:
+        policy = PermissionPolicy()
+        other, deny = copy.deepcopy([policy, *policy.denies()])
+        other.rules.append(PermissionRule("all", always, DENY))
+        assert deny.check(None, tool_call("act"), TOOL).part == "all"
+        assert denies_say(policy, tool_call("act")) is None
 
 
 class Holds(Answers):
