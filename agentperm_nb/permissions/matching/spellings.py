@@ -1,7 +1,7 @@
 """The spellings of a path: how a text may be meant that is given for one, and what cannot be read at all.
 
-1. Whoever opens a path may expand ``~``, read a ``file:`` URL, decode ``%20``, cut blanks off, or take a backslash for
-   a slash. Each of these is a spelling of the text; an allow has to hold for all of them.
+1. Whoever opens a path may expand ``~``, read a ``file:`` URL, decode ``%20``, cut blanks off, take a backslash for a
+   slash, or drop it and quotes as a shell does. Each of these is a spelling of the text; an allow has to hold for all.
 2. Spellings of characters (compatibility forms, letters that look alike) are for denies and asks alone. Where one of
    them would have other folders than the text, no allow may rely on it.
 3. What stands for something else that nobody here knows cannot be read: variables, another user's ``~``, other
@@ -57,6 +57,7 @@ _FILE = re.compile(r"file:", re.IGNORECASE)
 # With a slash, or a second colon as of chained URLs; but name::$DATA is a stream of a file on Windows.
 _URL = re.compile(r"[a-z][a-z0-9+.\-]+:(?:[/\\]|:(?!\$))|(?:data|javascript|mailto|urn):", re.IGNORECASE)
 _URL_WITHIN = re.compile(r"[a-z][a-z0-9+.\-]://", re.IGNORECASE)
+_DROPPED = re.compile(r"[\\'\"]")
 _WILDCARD = re.compile(r"[*?]")
 _PREFIX = re.compile(r"\A(?:[\\/]{2}[?.]|[\\/]\?\?)[\\/]")  # Windows: the path behind it is taken as it stands
 _HERE = {"", "localhost"}
@@ -180,9 +181,9 @@ def _meant(text: str, windows: bool) -> Iterator[Spelling]:
     plain = _decoded(text)
     if plain != text:
         yield Spelling(plain, Counts.ALL)
-    if "\\" in text and not windows:  # a character of a name, a slash for some, and a sign without meaning for others
+    if not windows:  # a backslash is a character of a name, and for some a slash; a shell drops it, and quotes
         yield Spelling(text.replace("\\", "/"), Counts.ALL)
-        yield Spelling(text.replace("\\", ""), Counts.WIDE)
+        yield Spelling(_DROPPED.sub("", text), Counts.ALL)
     if not text.isascii():
         seen = "".join(char for char in text if unicodedata.category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f")
         for form in ("NFC", "NFD", "NFKC"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -131,6 +132,10 @@ def swapped(random: random.Random, char: str) -> str:
     return char.swapcase()
 
 
+def quoted(random: random.Random, char: str) -> str:
+    return char + random.choice(["''", '""'])
+
+
 def followed(random: random.Random, char: str) -> str:
     return char + random.choice(UNSEEN)
 
@@ -148,6 +153,7 @@ CHANGES: dict[str, Change] = {
     "unseen": letters(followed),
     "encoded": letters(encoded),
     "encoded twice": letters(encoded_twice, 1),
+    "quotes": letters(quoted),
     "encoded slash": in_slashes("%2f", "%2F", "%5c", "%252f"),
 }
 AROUND = around("|", "|", " |", "| ", "\u3000|\u00a0", "'|'", '"|"', ' " | " ')
@@ -311,6 +317,7 @@ def openers(text: str, folders: Folders) -> Iterator[str]:
     yield text.strip()
     yield text.strip("'\" ")
     yield text.replace("\\", "/")
+    yield re.sub(r"[\\'\"]", "", text)
     yield unquote(text)
     yield unquote(unquote(text))
     home = str(folders.top / "home")
