@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentperm_nb.permissions.matching.places import Parts, names_of, place_of
+from agentperm_nb.permissions.matching.places import Parts, fold_parts, names_of, place_of
 from agentperm_nb.permissions.matching.reading import Where
 from agentperm_nb.permissions.matching.windows import parts_of_place
 
@@ -72,11 +72,14 @@ def patterns_of(text: str, where: Where, *, absolute: bool = False) -> PathPatte
 
 def _why_not(folder: Parts, where: Where) -> str:
     """Return why a folder is not offered; an empty text where it is."""
-    if len(folder) <= (1 if where.windows else 0):
+    root = 0 if not where.windows else 2 if folder[:1] and folder[0].startswith("\\\\") else 1
+    if len(folder) <= root:
         return "its folder is the root, and everything is below that"
     for home in _spelt(where.home, where):
-        if home[: len(folder)] == folder:
-            return "its folder is the home folder" if folder == home else "its folder is one that the home folder is in"
+        # In any case: a file system may not tell them apart.
+        if fold_parts(home[: len(folder)], str.lower) == fold_parts(folder, str.lower):
+            whole = len(folder) == len(home)
+            return "its folder is the home folder" if whole else "its folder is one that the home folder is in"
     hidden = next((name for name in folder if name.startswith(".")), None)
     if hidden is not None:
         return f"its folder is hidden, or in a hidden one ({hidden})"

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from agentperm_nb import ApprovalRequest, Ask, DecideByHuman, Tool, ToolCall
 from agentperm_nb.approvals.decisions import ApprovalDecision, Scope
 from agentperm_nb.approvals.memory import Memory
+from agentperm_nb.approvals.path_scopes import patterns_of
 from agentperm_nb.approvals.scopes import covering_problem, suggest_scopes, why_not_offered
 from agentperm_nb.context import RunContext
 from agentperm_nb.permissions.kinds import AskFirst
+from agentperm_nb.permissions.matching.paths import PathPattern
+from agentperm_nb.permissions.matching.reading import Where
 from agentperm_nb.redaction import Redactor
 
 TEXT, TEXTS, NUMBER = {"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "number"}
@@ -227,6 +230,29 @@ def test_a_base_folder_that_is_reached_through_a_link_is_as_good_as_any(folder: 
     linked = replace(request, context=replace(request.context, folder=str(folder.top / "way")))
     assert folder.rules(linked) == folder.rules(request)
     assert len(folder.rules(linked)) == 5
+
+
+@pytest.mark.parametrize(
+    ("path", "exact", "folder"),
+    [
+        ("project\\a.txt", "project/a.txt", "project"),
+        ("D:/data/a.txt", "D:/data/a.txt", "D:/data"),
+        ("C:\\base\\a.txt", "a.txt", "."),
+        ("\\\\server\\share\\f\\a", "\\\\server/share/f/a", "\\\\server/share/f"),
+        ("\\\\server\\share\\a", "\\\\server/share/a", ""),
+        ("C:\\a.txt", "C:/a.txt", ""),
+        ("c:/users/ANN/a.txt", "c:/users/ANN/a.txt", ""),
+        ("C:/Users/bob", "C:/Users/bob", ""),
+        ("C:notes.txt", "", ""),
+        ("NUL", "", ""),
+    ],
+)
+def test_paths_as_windows_spells_them_are_offered_too(path: str, exact: str, folder: str) -> None:
+    where = Where("C:/base", "C:/Users/ann", True)
+    found = patterns_of(path, where)
+    assert (found.exact, found.folder) == (exact, folder)
+    for pattern in (exact, folder and f"{folder}/*"):
+        assert not pattern or PathPattern(pattern).read(path, where).narrow
 
 
 def test_masked_values_make_no_rule_and_are_not_told(folder: Folder) -> None:
