@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from agentperm_nb.permissions.builtin import DenyByName
 
-__all__ = ["Near", "Nearby"]
+__all__ = ["Near", "Nearby", "may_match"]
 
 _FEWEST_LETTERS = 5
 _FEWEST_TO_REPLACE = 7
@@ -118,8 +118,24 @@ class Nearby:
 def _matched(pattern: str, tools: Iterable[str]) -> str | None:
     if not pattern or any(char.isspace() for char in pattern):
         return None
+    likely = may_match(pattern, tools)
+    if not likely:
+        return None
     matches = DenyByName([pattern]).for_name
-    return next((tool for tool in tools if matches(tool) is not None), None)
+    return next((tool for tool in likely if matches(tool) is not None), None)
+
+
+def may_match(pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a pattern may match, by how they begin: most are told apart without an expression.
+
+    Args:
+        pattern: The pattern.
+        names: The names.
+    """
+    head = _WILD.split(pattern, maxsplit=1)[0].lower()
+    if not head or not head.isascii() or "\\" in head:
+        return list(names)
+    return [name for name in names if not name.isascii() or name.lower().startswith(head)]
 
 
 def _words(text: str) -> str:

@@ -10,6 +10,7 @@ from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, DecideByHuman, DenyByName, settled_by_name
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.linting.covering import has_wildcard
+from agentperm_nb.permissions.linting.nearness import may_match
 from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.modes import AllowAll, StandardPermissions
 from agentperm_nb.permissions.policy_users import (
@@ -120,7 +121,7 @@ class Subject:
             return [] if tool is None or not unit.is_about(unit.pattern) else [tool]
         known = self._about.get(unit.pattern if unit.wide else f"={unit.pattern}")
         if known is None:
-            known = [tool for tool in self.tools.values() if unit.is_about(tool.name)]
+            known = [self.tools[name] for name in may_match(unit.pattern, self.tools) if unit.is_about(name)]
             self._about[unit.pattern if unit.wide else f"={unit.pattern}"] = known
         return known
 
