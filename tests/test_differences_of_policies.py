@@ -165,6 +165,9 @@ class ImportPaths(Row, subject="import paths of rules"):
 
         for one in (ASK_NETWORK, PermissionHandler, PermissionPolicy, PermissionRequest):
             assert any(getattr(ours, name) is one for name in ours.__all__)
+        for name in upstream.__all__:
+            assert getattr(ours.permissions, name) is getattr(ours, name)
+        assert set(upstream.__all__) == set(ours.permissions.__all__)
 
 
 class Checks(Row, subject="a wrong `result=`, `match=` or `fallback=`"):

@@ -9,6 +9,8 @@ import json
 import operator
 import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -828,6 +830,15 @@ class TestDenies:
 
         with pytest.raises(TypeError, match="may return only Denied"):
             Agent([TOOL], permissions=[Generous(PermissionPolicy())]).use_tools([tool_call("act")])
+
+
+@pytest.mark.parametrize("name", there.__all__)
+def test_what_is_published_of_rule_tables_can_be_imported_from_permissions_too(name: str) -> None:
+    code = (
+        f"from agentperm_nb.permissions import {name} as one; import agentperm_nb, agentperm_nb.permissions as here\n"
+        f"assert one is agentperm_nb.{name} and {name!r} in dir(here) and not hasattr(here, 'PermissionSlip')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class OwnPolicy(PermissionPolicy):
