@@ -1,7 +1,7 @@
 """Who answers, other than the panel and the prompt: a handler, a classic Human, nobody.
 
 1. A handler is called once a request, all of a turn at the same time. What it returns that is not an answer, and what
-   it raises, denies that request, with a warning.
+   it raises, denies that request, with a warning. With a TimeoutError the request expires.
 2. A classic Human is asked one request after the other, yes or no. "yes" allows; anything else denies and stops, and
    the rest is not asked. When one expires, the next is asked; a Human that still blocks is first left to come back, so
    that no answer is taken for one to another question.

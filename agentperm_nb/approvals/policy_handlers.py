@@ -3,8 +3,8 @@
 1. A handler is an object with ``handle(request)``, sync or async. It is given a `PermissionRequest` with a copy of the
    arguments, once a request, all of a turn at the same time.
 2. It answers as any handler may (`approvals.decisions`): only an explicit allow allows. A PermissionError that it
-   raises denies with its message; another exception denies, with a warning. So does a PermissionError with an error
-   number: it comes from the operating system, and its message is none of a reviewer's.
+   raises denies with its message; with a TimeoutError the request expires; another exception denies, with a warning.
+   So does one of the two with an error number: it comes from the operating system, and not from a reviewer.
 """
 
 from __future__ import annotations

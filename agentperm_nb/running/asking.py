@@ -3,7 +3,8 @@
 1. A remembered answer is used first. The other requests are put on the desk, and to their approvers, together.
 2. Nothing of the turn runs until every request is answered, withdrawn or expired.
 3. What an approver gives that is not an answer denies that request, with a warning; so does one that raises, or ends
-   without having answered. What a classic Human raises goes to the caller, and nothing runs.
+   without having answered. A TimeoutError says that nobody answered in time: the request expires. What a classic Human
+   raises goes to the caller, and nothing runs.
 4. An edit is a new call to decide: schema, then the whole order. A denial stands, whoever says it; an ``Ask`` is
    answered by the edit, if it is put to whoever made the edit, and else denied; nobody decides means denied.
    An approver answers the requests that it was given and no others.
@@ -250,6 +251,11 @@ class _Asking:
         if not all(map(self.engine.desk.is_open, self.open)):
             # An answer has reached the desk, and comes behind this message: it may be the stop that explains the end.
             self.turn.post(ReviewEnded(approver, requests, error))
+            return
+        if isinstance(error, TimeoutError) and error.errno is None and not isinstance(approver, HumanApprover):
+            for request in left:  # such as from wait_for_signal; one with a number is of the operating system
+                why = str(error).strip() or f"{approver!r} raised TimeoutError"
+                self.engine.desk.expire(request.id, self._shown(why, self.open.get(request.id)))
             return
         if isinstance(error, ToolError):
             reason, warn = str(error), ""

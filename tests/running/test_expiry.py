@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -48,6 +50,7 @@ both_drivers = pytest.mark.parametrize("driver", DRIVERS)
 on_a_loop = pytest.mark.parametrize("driver", ["asyncio", "trio"])
 
 NOT_IN_TIME = "Nobody answered in time, so this call was not run."
+FAILED = "Asking for approval failed, so this call was not run."
 CALL = tool_call("act", n=1)
 SOON = 0.1
 
@@ -217,6 +220,85 @@ def test_a_call_that_nobody_answers_about_in_time_is_denied_and_no_person_has_sa
     assert expired.data["reason"] == f"nobody answered within {SOON:g} s"
     assert "answered" not in kinds(agent)
     assert agent.pending() == ()
+
+
+class Raises:
+    """Stands for whoever raises an error instead of answering about the first call."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, request: ApprovalRequest | PermissionRequest) -> bool:
+        if (request.tool_name if isinstance(request, PermissionRequest) else request.call.name) == "act":
+            raise self.error
+        return True
+
+    handle = __call__
+
+    async def acall(self, request: ApprovalRequest) -> bool:
+        return self(request)
+
+    async def review(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, Any]]:
+        for request in reversed(requests):
+            yield request.id, self(request)
+
+
+WHO_RAISES: dict[str, Callable[[Raises], dict[str, Any]]] = {
+    "a handler": lambda raises: {"approval_handler": raises},
+    "an async handler": lambda raises: {"approval_handler": raises.acall},
+    "a handler with a limit": lambda raises: {"approval_handler": HandlerApprover(raises, timeout=60)},
+    "a policy's handler": lambda raises: {"permissions": [PermissionPolicy(fallback="ask", handler=raises)]},
+    "a handler for policies": lambda raises: {
+        "permissions": [PermissionPolicy(fallback="ask")], "permission_handler": raises,
+    },
+    "an approver of one's own": lambda raises: {"human": Scripted(raises.review)},
+}  # fmt: skip
+
+
+@both_drivers
+@pytest.mark.parametrize("who", WHO_RAISES)
+@pytest.mark.parametrize("error", [TimeoutError("no reply to password=hunter2"), TimeoutError()], ids=repr)
+def test_a_timeout_error_of_whoever_is_asked_is_told_apart_in_the_same_way(
+    error: Exception, who: str, driver: str
+) -> None:
+    counter, other = Counter(), Counter("other")
+    agent = Agent([counter.tool, other.tool], **WHO_RAISES[who](Raises(error)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        turn = run(driver, agent, [CALL, tool_call("other", n=2)])
+    denied, went_on = turn.results
+    assert (denied.verdict, denied.answered_by, denied.decided_kind) == ("denied", "timeout", "timeout")
+    assert (denied.content, went_on.verdict, turn.stopped) == (NOT_IN_TIME, "allowed", None)
+    assert (counter.ran, other.ran) == ([], [{"n": 2}])
+    row = agent.audit.calls().iloc[0]
+    assert (row["verdict"], row["answered_by"], row["reason"]) == ("denied", "timeout", NOT_IN_TIME)
+    (expired,) = [event for event in agent.audit.events() if event.kind == "expired"]
+    why = str(expired.data["reason"])
+    assert why.startswith("no reply to password=") if error.args else why.endswith("raised TimeoutError")
+    assert "hunter2" not in why
+    assert agent.pending() == ()
+
+
+@both_drivers
+@pytest.mark.parametrize("who", WHO_RAISES)
+def test_one_of_the_operating_system_is_a_failure(who: str, driver: str) -> None:
+    counter, error = Counter(), TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+    agent = Agent([counter.tool], **WHO_RAISES[who](Raises(error)))
+    with pytest.warns(PermissionWarning, match=r"raised TimeoutError: .*Connection timed out"):
+        (result,) = run(driver, agent, [CALL]).results
+    assert (result.content, result.decided_kind, counter.ran) == (FAILED, "human", [])
+
+
+@both_drivers
+def test_one_of_a_classic_human_goes_to_the_caller(driver: str) -> None:
+    class Away(Human):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            raise TimeoutError("nobody came")
+
+    counter = Counter()
+    with pytest.raises(TimeoutError, match="nobody came"):
+        run(driver, Agent([counter.tool], human=Away()), [CALL])
+    assert counter.ran == []
 
 
 @both_drivers

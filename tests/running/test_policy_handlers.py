@@ -392,7 +392,7 @@ ERRORS: list[BaseException] = [
     ValueError("x"),
     TypeError("x"),
     AttributeError("x"),
-    TimeoutError(),
+    TimeoutError(errno.ETIMEDOUT, "Connection timed out"),
     OSError("x"),
     ConnectionError(),
     EOFError(),
@@ -438,6 +438,12 @@ class TestErrors:
         assert (ran, result.verdict, result.content) == ([], "denied", FAILED)
         assert [text for text in warnings if " raised " in text and "so the call to act was denied" in text]
         assert list(agent.audit.calls()["verdict"]) == ["denied"]
+
+    @pytest.mark.parametrize("error", [TimeoutError(), TimeoutError("Nobody came.")], ids=repr)
+    def test_a_timeout_error_says_that_nobody_answered_in_time(self, driver: str, kind: Any, error: Exception) -> None:
+        ran, result, warnings, agent = turn_with(driver, kind(raises(error)))
+        assert (ran, result.verdict, result.answered_by, warnings) == ([], "denied", "timeout", [])
+        assert list(agent.audit.calls()["decided_kind"]) == ["timeout"]
 
     @pytest.mark.parametrize("made", [PermissionError, OwnPermissionError])
     def test_a_permission_error_of_the_operating_system_is_no_reviewer_s_words(

@@ -23,7 +23,6 @@ from agentperm_nb import (
     DenyPermission,
     HandlerApprover,
     PermissionResult,
-    PermissionWarning,
     Signals,
     Tool,
     ToolCall,
@@ -179,9 +178,17 @@ def test_a_handler_that_waits_in_vain_denies(driver: str) -> None:
         return await wait_for_signal("approval", timeout_s=0.05, request_id=request.id)
 
     counter = Counter()
-    with pytest.warns(PermissionWarning, match="TimeoutError: no signal 'approval'"):
-        (result,) = run(driver, Agent([counter.tool], approval_handler=handler), [CALL]).results
-    assert (result.verdict, result.answered_by, counter.ran) == ("denied", "handler", [])
+    agent = Agent([counter.tool], approval_handler=handler)
+    (result,) = run(driver, agent, [CALL]).results
+    assert (result.verdict, result.answered_by, result.decided_kind, counter.ran) == (
+        "denied",
+        "timeout",
+        "timeout",
+        [],
+    )
+    assert result.content == "Nobody answered in time, so this call was not run."
+    (expired,) = (event for event in agent.audit.events() if event.kind == "expired")
+    assert str(expired.data["reason"]).startswith("no signal 'approval' for ask_")
 
 
 @both_drivers
@@ -308,8 +315,7 @@ def test_what_a_turn_left_does_not_answer_the_next_one(driver: str) -> None:
     for payload in (True, True):
         agent.signal("s1", "approval", payload)
     assert run(driver, agent, [CALL]).results[0].verdict == "allowed"
-    with pytest.warns(PermissionWarning, match="TimeoutError"):
-        assert run(driver, agent, [CALL]).results[0].verdict == "denied"
+    assert run(driver, agent, [CALL]).results[0].answered_by == "timeout"
     assert len(counter.ran) == 1
 
 
