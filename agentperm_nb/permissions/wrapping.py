@@ -37,6 +37,8 @@ def wrapped(permissions: object) -> tuple[Permission, ...]:
     configuration = isinstance(permissions, Mapping) and any(isinstance(key, str) for key in permissions)
     if configuration or (isinstance(permissions, str) and _names_mode(permissions)):
         raise _no_object(permissions)
+    if isinstance(permissions, type | PermissionRule):
+        _wrapped_one(permissions)  # raises as inside a list, and says what it is
     if isinstance(permissions, str | bytes) or not isinstance(permissions, Iterable):
         raise TypeError(
             fix_message(

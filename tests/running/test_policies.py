@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 import toolregistry.permissions as there
 from hypothesis import HealthCheck, given, settings
@@ -445,9 +446,8 @@ class TestThreadsAndLoops:
             async with anyio.create_task_group() as tasks:
 
                 async def release() -> None:
-                    while not asked.is_set():  # the loop goes on while the handler blocks its thread
-                        await anyio.sleep(0.01)
-                    released.set()
+                    assert await anyio.to_thread.run_sync(asked.wait, 10)
+                    released.set()  # the loop goes on while the handler blocks its thread
 
                 tasks.start_soon(release)
                 turn = await agent.ause_tools([tool_call("act")])
@@ -775,9 +775,25 @@ class TestMixedLists:
         policy = PermissionPolicy([ALLOW_READONLY])
         assert Agent([look], permissions=policy).permissions == (policy,)
 
-    def test_a_rule_by_itself_is_no_permission_and_the_error_says_what_to_do(self) -> None:
-        with pytest.raises(TypeError, match="a rule belongs to a policy"):
-            Agent([look], permissions=[ALLOW_READONLY])
+    @pytest.mark.parametrize("listed", [True, False], ids=["in a list", "alone"])
+    @pytest.mark.parametrize(
+        ("given", "text"),
+        [
+            (
+                ALLOW_READONLY,
+                r"PermissionRule\('allow_readonly', allow\) .*: a rule belongs to a policy\nFix: put it into",
+            ),
+            (StandardPermissions, r"StandardPermissions .* \(it is the class\)\nFix: make an object of it"),
+            (PermissionPolicy, r"PermissionPolicy .* \(it is the class\)\nFix: make an object of it"),
+            (AllowByDefault, r"AllowByDefault .* \(it is the class\)\nFix: make an object of it"),
+        ],
+        ids=["a rule", "a mode's class", "a policy's class", "a permission's class"],
+    )
+    def test_what_is_no_permission_by_itself_is_named_with_what_to_do(
+        self, given: Any, text: str, listed: bool
+    ) -> None:
+        with pytest.raises(TypeError, match=text):
+            Agent([look], permissions=[given] if listed else given)
 
     @pytest.mark.parametrize(
         "handler", [lambda request: True, Answering, object()], ids=["function", "class", "object"]
