@@ -358,18 +358,13 @@ class Agent(Conversing):
         return self._card().html()
 
     def _card(self) -> AgentCard:
-        from agentperm_nb.running.card import AgentCard, policy_facts, rows
+        from agentperm_nb.running.card import AgentCard, policy_facts, rows, who_is_asked
 
         self._refresh()
         own = self._engine.own
         context = self._context(None, None, None)
-        if self._engine.handler is not None:
-            asked = repr(self._engine.handler)
-        else:
-            whom = self._engine.whom()
-            asked = (
-                "nobody (human=None)" if self._engine.human is None else "nobody here" if whom is None else _who(whom)
-            )
+        with running_in(context):  # what is decided may depend on the user
+            listed, asked = rows(own, self._engine.tools), who_is_asked(self._engine)
         waiting = len(self.pending())
         model = (("model", self._engine.redactor.text(model_name(self.model))),) if self.model is not None else ()
         facts = (
@@ -380,8 +375,6 @@ class Agent(Conversing):
             *policy_facts(self._policy),
             ("log", repr(self.audit)),
         )
-        with running_in(context):  # what is decided may depend on the user
-            listed = rows(own, self._engine.tools)
         return AgentCard(self.name, own.unchecked, listed, facts, bypass=own.bypasses(context.user_id))
 
 
@@ -401,11 +394,6 @@ def _first(first: Any, tools: Any, instructions: str | None) -> tuple[str | None
 
 def _is_listing(listed: object) -> bool:
     return not isinstance(listed, str | bytes | Mapping | Tool)
-
-
-def _who(whom: Any) -> str:
-    describe = getattr(whom, "describe", None)
-    return str(describe()) if callable(describe) else repr(whom)
 
 
 def _policy_handler(handler: Any, own: PermissionList) -> PolicyHandlerApprover | None:

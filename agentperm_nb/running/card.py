@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentperm_nb.approvals.policy_handlers import policy_approver
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.builtin import DecideByHuman
 from agentperm_nb.permissions.deciding import PermissionList
-from agentperm_nb.permissions.kinds import Permission
+from agentperm_nb.permissions.kinds import AllowPermission, DenyPermission, Permission
 from agentperm_nb.permissions.modes import DenyByMode
 from agentperm_nb.permissions.policy_users import is_for_user
 from agentperm_nb.permissions.protected import ProtectedPaths
@@ -21,9 +22,10 @@ from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
 
 if TYPE_CHECKING:
+    from agentperm_nb.running.engine import Engine
     from agentperm_nb.running.policy_keeping import Policy
 
-__all__ = ["AgentCard", "policy_facts", "rows", "who_decides"]
+__all__ = ["AgentCard", "policy_facts", "rows", "who_decides", "who_is_asked"]
 
 _COLUMNS = ("tool", "says of itself", "decided by")
 
@@ -115,9 +117,7 @@ def _opinion(permission: Permission, tool: Tool) -> str:
 
 
 def _opinion_of_step(step: Step, tool: Tool) -> str:
-    if isinstance(step, PerUserStep):
-        context = get_run_context()
-        step = step.inner(None if context is None else context.user_id)
+    step = _applying(step)
     if isinstance(step, PolicyStep):
         return "depends" if step.original.fallback is None else "decides"
     if not isinstance(step, ModeStep):
@@ -137,6 +137,45 @@ def _word(verdict: object) -> str:
     if isinstance(verdict, Allowed):
         return "allowed"
     return "asked" if isinstance(verdict, Ask) else ""
+
+
+def who_is_asked(engine: Engine) -> str:
+    """Return who answers what the permissions of an agent ask: of policies their own handler or the agent's, first."""
+    listed: list[str] = []
+    for_policies = others = False
+    for permission, name in engine.own.order:
+        if isinstance(permission, DenyPermission | AllowPermission):
+            continue
+        step = _applying(permission) if isinstance(permission, Step) else None
+        if step is not None and step.handler is not None:
+            listed.append(f"{policy_approver(name, step.handler)!r} for {name}")
+        elif step is not None and step.has_policy and engine.policy_handler is not None:
+            for_policies = True
+        else:
+            others = True
+    if for_policies:
+        listed.append(f"{engine.policy_handler!r} for {'other policies' if listed else 'policies'}")
+    if others or not listed:
+        listed.append(f"{'else ' if listed else ''}{_who_else(engine)}")
+    return ", ".join(listed)
+
+
+def _who_else(engine: Engine) -> str:
+    if engine.handler is not None:
+        return repr(engine.handler)
+    whom = engine.whom()
+    if whom is None:
+        return "nobody (human=None)" if engine.human is None else "nobody here"
+    describe = getattr(whom, "describe", None)
+    return str(describe()) if callable(describe) else repr(whom)
+
+
+def _applying(step: Step) -> Step:
+    """Return the step that applies to the user of the run."""
+    while isinstance(step, PerUserStep):
+        context = get_run_context()
+        step = step.inner(None if context is None else context.user_id)
+    return step
 
 
 def policy_facts(policy: Policy) -> tuple[tuple[str, str], ...]:
