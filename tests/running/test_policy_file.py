@@ -18,7 +18,9 @@ from agentperm_nb import (
     AllowByReadOnly,
     ApprovalDecision,
     DecideByHuman,
+    Denied,
     DenyByName,
+    DenyPermission,
     HandlerApprover,
     PermissionPolicy,
     PermissionWarning,
@@ -371,6 +373,18 @@ def test_arguments_that_a_file_names_are_masked_everywhere(driver: str, tmp_path
     told = f"{question} {prompt} {turn!r} {turn._repr_html_()} {agent.audit.events()} {explained}"
     assert "the diagnosis" not in told
     assert agent.audit.calls()["masked"].to_list() == [True]
+
+
+@both_drivers
+def test_a_reason_that_quotes_a_masked_value_is_masked(driver: str, tmp_path: Path) -> None:
+    class Quoting(DenyPermission):
+        def check(self, state: Any, call: Any, tool: Any) -> Denied:
+            return Denied(f"not with {call.args['body']}")
+
+    (tmp_path / "project.toml").write_text("version = 1\n[redaction]\narguments = ['body']\n")
+    agent = made(tmp_path, permissions=[Quoting()])
+    run(driver, agent, [call("send_mail", body="the diagnosis")])
+    assert agent.audit.calls()["reason"].to_list() == ["not with [masked]"]
 
 
 def test_a_mask_that_is_added_counts_from_the_next_turn_on(tmp_path: Path) -> None:

@@ -20,11 +20,7 @@ from agentperm_nb import (
     AllowByName,
     ApprovalDecision,
     DecideByHuman,
-    Denied,
-    DenyPermission,
     PermissionWarning,
-    Tool,
-    ToolCall,
 )
 from agentperm_nb.testing import ScriptedModel, tool_call
 
@@ -310,31 +306,45 @@ def test_a_deny_in_the_file_of_the_agent_above_stops_what_a_subagent_has_not_sta
 
 
 @both_drivers
+def test_a_deny_that_comes_to_the_agent_above_while_a_person_thinks_about_a_call_below_counts(
+    driver: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "allow inner", "ask act")
+    ran = Ran("act")
+
+    def handler(request: Any) -> bool:
+        write(tmp_path, "allow inner", "ask act", "deny act")
+        return True
+
+    inner = Agent(ran.tools, name="inner", model=ScriptedModel([tool_call("act"), "Done."]))
+    lead = Agent([inner], policy=layered(tmp_path), approval_handler=handler)
+    run(driver, lead, [tool_call("inner", prompt="Go")])
+    assert (inner.audit.calls()["decided_by"].to_list(), ran.ran) == (["project: deny act"], [])
+
+
+@both_drivers
 def test_who_is_asked_by_a_rule_stays_the_same_when_the_file_changes_meanwhile(driver: str, tmp_path: Path) -> None:
-    write(tmp_path, "allow inner", "ask act because \"old\"")  # fmt: skip
-    asked: list[str] = []
-
-    class Edit(DenyPermission):
-        """Edits the file above once the inner call is being decided."""
-
-        blocking = False
-
-        def check(self, state: Any, call: ToolCall, tool: Tool) -> Denied | None:
-            write(tmp_path, "allow inner", "ask act because \"new\"")  # fmt: skip
-            return None
+    write(tmp_path, 'ask act because "old"', "allow inner")
+    asked: list[tuple[str, str]] = []
 
     def person(name: str, answer: bool) -> Any:
         def handler(request: Any) -> bool:
-            asked.append(name)
+            asked.append((name, request.reason))
             return answer
 
         return handler
 
+    def model(messages: Any, tools: Any) -> Any:
+        if len(messages) > 1:
+            return "Done."
+        write(tmp_path, 'ask act because "new"', "allow inner")  # before the turn below begins
+        return tool_call("act")
+
     ran = Ran("act")
-    inner = Agent(ran.tools, name="inner", model=ScriptedModel([tool_call("act"), "Done."]))
-    lead = Agent([inner], policy=layered(tmp_path), approval_handler=person("lead", False), permissions=[Edit()])
+    inner = Agent(ran.tools, name="inner", model=model, approval_handler=person("inner", True))
+    lead = Agent([inner], policy=layered(tmp_path), approval_handler=person("lead", False))
     run(driver, lead, [tool_call("inner", prompt="Go")])
-    assert (asked, ran.ran) == (["lead"], [])
+    assert (asked, ran.ran) == ([("lead", "old")], [])
 
 
 # --- many edits -------------------------------------------------------------------------------------------------------
