@@ -113,9 +113,7 @@ class _BlockingWork:
         elif isinstance(effect, Wait):
             return self._wait()
         elif isinstance(effect, ReviewsOver):
-            self._put_away()
-            for thread in self.threads:
-                thread.join(2)
+            self._put_away(time.monotonic() + GRACE)
         return None
 
     def close(self) -> None:
@@ -200,13 +198,17 @@ class _BlockingWork:
                     self.attended.remove((review, served))
                     self.put(ReviewEnded(review.approver, review.requests, served.error))
 
-    def _put_away(self) -> None:
+    def _put_away(self, until: float) -> None:
+        """Let whoever was asked end, until a moment for all of them: one that blocks is left alone."""
         for _, served in self.attended:
             if self.serving.is_here:
                 self.serving.end(served)
             else:
-                served.ended.wait(2)
+                served.ended.wait(max(0, until - time.monotonic()))
         self.attended.clear()
+        for thread in self.threads:
+            thread.join(max(0, until - time.monotonic()))
+        self.threads.clear()
 
 
 def _on_thread(name: str, context: Context, function: Callable[[], None]) -> threading.Thread:

@@ -301,6 +301,25 @@ def test_one_of_a_classic_human_goes_to_the_caller(driver: str) -> None:
     assert counter.ran == []
 
 
+def test_async_handlers_that_block_hold_a_turn_up_for_a_moment_all_together() -> None:
+    gone, left = threading.Event(), threading.Semaphore(0)
+
+    async def handler(request: ApprovalRequest) -> bool:
+        gone.wait(15)  # the mistake that this is about
+        left.release()
+        return True
+
+    counter = Counter()
+    agent = Agent([counter.tool], approval_handler=HandlerApprover(handler, timeout=SOON))
+    began = time.monotonic()
+    turn = agent.use_tools([tool_call("act", n=n) for n in range(5)])
+    assert time.monotonic() - began < 4
+    gone.set()
+    assert all(left.acquire(timeout=5) for _ in range(5))
+    assert [result.answered_by for result in turn.results] == ["timeout"] * 5
+    assert counter.ran == []
+
+
 @both_drivers
 def test_the_model_is_told_something_else_than_after_a_no(driver: str) -> None:  # A18
     refused = Agent([Counter().tool], approval_handler=lambda request: False)
