@@ -3,7 +3,8 @@
 1. A signal has a session and a name. Of these the first that was sent wakes the one that has waited longest.
 2. A signal that is addressed to a request wakes only whoever waits for that request, and who waits for one takes only
    what is addressed to it: two questions that wait at the same time cannot be given each other's answers. Any other
-   signal goes to those that wait for no request.
+   signal goes to those that wait for no request, now or next: also one that was meant for a question that is over.
+   That cannot be told from one that was sent ahead, which has to be kept.
 3. Sending never waits. What is sent before anybody waits is kept, and dropped when the last turn or run of its session
    ends. Of sessions without a turn, 10,000 are kept, each for an hour after it was last sent something.
 4. Any thread may send, and any event loop of asyncio or trio may wait. Whoever is cancelled, or whose event loop has
@@ -271,8 +272,8 @@ async def wait_for_signal(
 ) -> Any:
     """Wait, in a handler, a tool or a permission, for a signal to the session of the run; return its payload.
 
-    `Agent.signal` sends one. Of signals that are not addressed to a request, the first goes to whoever waits longest:
-    name the request wherever two may wait at the same time.
+    `Agent.signal` sends one. One that is not addressed to a request goes to whoever waits longest, or is kept for who
+    waits next: an answer that comes too late answers another question. So name the request, here and there.
 
     Args:
         name: Name of the signal.

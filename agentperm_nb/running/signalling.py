@@ -40,7 +40,8 @@ class Signalling:
             session_id: Id of the session; may be left out where `request_id` names a request that waits.
             name: Name of the signal.
             payload: The value: for a handler that returns it, what a handler may return.
-            request_id: Id of the `ApprovalRequest` that it is addressed to; left out, it is for whoever waits longest.
+            request_id: Id of the `ApprovalRequest` that it is addressed to; left out, it answers whatever waits longest
+                under this name, or waits next.
 
         Raises:
             TypeError: Neither a session nor a request is named, or one of them or the name is no text.

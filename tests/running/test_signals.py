@@ -300,6 +300,25 @@ def test_a_signal_may_come_from_a_loop_on_another_thread() -> None:
     thread.join()
 
 
+@both_drivers
+@pytest.mark.parametrize("again", [False, True], ids=["too late", "a second time"])
+def test_an_answer_that_names_its_request_answers_no_other_question(driver: str, again: bool) -> None:
+    counter, session = Counter(), f"s_{driver}_{again}"
+    requests: list[ApprovalRequest] = []
+
+    async def handler(request: ApprovalRequest) -> Any:
+        requests.append(request)
+        if again and len(requests) == 1:
+            agent.signal(session, "approval", True, request_id=request.id)
+        return await wait_for_signal("approval", request_id=request.id, timeout_s=0.05)
+
+    agent = Agent([counter.tool], approval_handler=handler, session=session)
+    assert run(driver, agent, [CALL]).results[0].verdict == ("allowed" if again else "denied")
+    agent.signal(session, "approval", True, request_id=requests[0].id)
+    assert run(driver, agent, [tool_call("act", n=2)]).results[0].answered_by == "timeout"
+    assert len(counter.ran) == again
+
+
 # How long one is kept -------------------------------------------------------------------------------------------------
 
 
