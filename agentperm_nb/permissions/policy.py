@@ -3,7 +3,8 @@
 1. A rule has a name, a function ``match(tool, parameters)``, a result and a reason. What it is made of is checked when
    it is made, and does not change.
 2. ``match`` gets a copy of the arguments. Any truthy value that it returns counts as a match, except for what is truthy
-   by mistake: something to await, an iterator, something that could be called. These are a ``TypeError``.
+   by mistake: something to await, an iterator, something that could be called. These are a ``TypeError``. It may be
+   asked more than once about a call, and again just before the call starts.
 3. A policy asks its rules in order, and says what the first that matches says, else its fallback: DENY unless it says
    otherwise. With ``fallback=None`` it has no opinion, and the list of the agent goes on.
 4. The rules are read anew for each call: one that is added counts from the next call on.
@@ -126,7 +127,8 @@ class PermissionPolicy(Pickled):
     rules should deny whatever else stands before them, `denies` gives as a permission of its own.
 
     Args:
-        rules: The rules, in the order in which they are asked. A list is kept, not copied: what is added to it counts.
+        rules: The rules, in the order in which they are asked. A list is kept, not copied: what is added to it counts,
+            in every policy that was given it.
         fallback: What a call gets that no rule matches: ALLOW, DENY or ASK of `PermissionResult`, or its text. None
             leaves it to the permissions that follow in the agent's list.
         handler: Who answers when a rule, or the fallback, asks: an object with ``handle(request)``. When left out, the

@@ -386,6 +386,27 @@ class TestWhoAnswers:
         (result,) = run(driver, agent, [tool_call("act")]).results
         assert (result.verdict, result.reason, act.ran) == ("denied", "closed meanwhile", [])
 
+    @pytest.mark.parametrize(("result", "times"), [("allow", 1), ("ask", 2), ("deny", 1)])
+    def test_a_rule_is_asked_again_just_before_a_call_starts_that_somebody_was_asked_about(
+        self, driver: str, result: str, times: int
+    ) -> None:
+        seen: list[str] = []
+
+        def match(tool: Tool, parameters: dict[str, Any]) -> bool:
+            seen.append(tool.name)
+            return True
+
+        policy = PermissionPolicy([PermissionRule("noting", match, PermissionResult(result))], handler=Answering(ALLOW))
+        run(driver, Agent([Counter().tool], permissions=policy), [tool_call("act")])
+        assert seen == ["act"] * times
+
+    def test_rules_that_two_policies_share_count_in_both(self, driver: str) -> None:
+        shared = [rule("allow")]
+        agents = [Agent([Counter().tool], permissions=PermissionPolicy(shared)) for _ in range(2)]
+        shared.insert(0, rule("deny"))
+        for agent in agents:
+            assert run(driver, agent, [tool_call("act")]).results[0].decided_by == "policy: deny_all"
+
     def test_a_remembered_answer_spares_the_handler_and_never_passes_a_deny(self, driver: str) -> None:
         handler = Answering("remember_allow")
         policy = PermissionPolicy([rule("ask")], handler=handler)
