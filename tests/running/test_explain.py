@@ -238,6 +238,17 @@ def test_secret_arguments_of_a_tool_are_masked_too() -> None:
     assert agent.why_not(call).changes[0].rules == ("allow send(to=bob)",)
 
 
+@pytest.mark.parametrize("path", ["a/../hunter2-x", "hunter2-y/$HUNTER3", "./HUNTER2-z"])
+def test_no_reading_of_a_secret_path_is_shown_nor_a_variable_in_it(path: str, folder: str) -> None:
+    send = Tool("send", "Send.", {"type": "object", "properties": {"path": {"type": "string"}}},
+                function=lambda **args: "", secret=["path"])  # fmt: skip
+    agent = agent_of("allow send(path=a/**)", "ask send(path=b)", DecideByHuman(), tools=[send])
+    explained, why = agent.explain("send", path=path), agent.why_not("send", path=path)
+    for text in (str(explained), explained._repr_html_(), str(why), why._repr_html_()):
+        assert "hunter" not in text.lower()
+    assert len(explained.readings) in (1, 2)
+
+
 def test_a_permission_of_ones_own_is_told_by_what_it_said() -> None:
     class Never(DecidePermission):
         def check(self, state: Any, call: ToolCall, tool: Tool) -> None:
@@ -341,6 +352,15 @@ def test_only_what_stands_in_the_way_is_changed() -> None:
     (change,) = agent.why_not("write", path="a").changes
     assert (change.action, change.permission) == ("narrow", "deny write(path=a)")
     assert change.rules == ("deny write(path=a, path!=a)",)
+
+
+def test_a_narrowed_deny_that_would_still_deny_the_call_is_not_offered() -> None:
+    twins = [Tool(name, "Write.", {"type": "object", "properties": {"path": {"type": "string"}}},
+                  function=lambda **args: "") for name in ("write", "WRITE")]  # fmt: skip
+    agent = agent_of(DenyByName(["w*"]), AllowByDefault(), tools=twins, lookalikes="allow")
+    why = agent.why_not("write", path="a")
+    assert [change.action for change in why.changes] == ["remove"]
+    assert agent.copy(permissions=why.permissions).explain("write", path="a").verdict == "allowed"
 
 
 def test_a_reason_and_a_name_are_kept_when_a_deny_is_narrowed() -> None:
