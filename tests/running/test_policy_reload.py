@@ -343,8 +343,9 @@ def test_who_is_asked_by_a_rule_stays_the_same_when_the_file_changes_meanwhile(d
     ran = Ran("act")
     inner = Agent(ran.tools, name="inner", model=model, approval_handler=person("inner", True))
     lead = Agent([inner], policy=layered(tmp_path), approval_handler=person("lead", False))
-    run(driver, lead, [tool_call("inner", prompt="Go")])
-    assert (asked, ran.ran) == ([("lead", "old")], [])
+    for _ in range(2):
+        run(driver, lead, [tool_call("inner", prompt="Go")])
+    assert (asked, ran.ran) == ([("lead", "old"), ("lead", "new")], [])
 
 
 # --- many edits -------------------------------------------------------------------------------------------------------
