@@ -251,7 +251,7 @@ def _text_files() -> list[Path]:
 
 # Pieces, so that this file does not hold the words themselves.
 FORBIDDEN = {
-    "a path of one machine": re.compile(r"(?<![\w./~-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+)(?:/|\b)"),
+    "a path of one machine": re.compile(r"(?<![\w./~}-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+)(?:/|\b)"),
     "a page that users do not have": re.compile("DES" + r"IGN(?:\.md|\s+(?:section\s+)?\d)"),
     "a work order": re.compile(r"\b(?:FIX" + "ME|XX" + r"X)\b"),
 }

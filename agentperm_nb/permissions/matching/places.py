@@ -54,7 +54,8 @@ class Place:
         wide: Sequence[Parts] = (),
         windows: bool = False,
     ) -> None:
-        self.problem, self.exact = problem, exact
+        self.problem: str = problem
+        self.exact: bool = exact
         self.narrow: tuple[Parts, ...] = tuple(dict.fromkeys(narrow))
         self.wide: tuple[Parts, ...] = tuple(dict.fromkeys((*narrow, *wide))) if wide else self.narrow
         """All readings."""
