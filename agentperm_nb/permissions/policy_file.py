@@ -28,9 +28,9 @@ from agentperm_nb.permissions.kinds import DenyPermission, Permission
 from agentperm_nb.permissions.mode_forms import resolve_permissions
 from agentperm_nb.permissions.modes import StandardPermissions
 from agentperm_nb.permissions.notation import rule
-from agentperm_nb.permissions.policy_users import FileMode, deny_of_mode, of_user
+from agentperm_nb.permissions.policy_users import FileMode, deny_of_mode, named, of_user
 
-__all__ = ["EMPTY", "KEYS", "MOST_BYTES", "PolicyFile", "Section", "named", "parse_policy"]
+__all__ = ["EMPTY", "KEYS", "MOST_BYTES", "PolicyFile", "Section", "parse_policy"]
 
 MOST_BYTES = 1_000_000
 """Bytes of a policy file."""
@@ -136,12 +136,6 @@ def _items(section: Section) -> Iterable[Permission]:
 
 def _key(item: Permission) -> tuple[type, str | None, str]:
     return type(item), item.name, str(item)
-
-
-def named(permission: ArgumentRule, layer: str) -> ArgumentRule:
-    """Give a rule the name that says which layer it is of, and return it."""
-    permission.name = f"{layer}: {permission.notation}"
-    return permission
 
 
 def parse_policy(text: str, path: Path, *, layer: str = "project") -> PolicyFile:

@@ -298,8 +298,8 @@ class Layer:
             self._error = error
             said = str(error).removeprefix(str(self.path)).removeprefix(": ").removeprefix(", ")
             return EMPTY, said.partition("\nExample:")[0]
-        except ValueError as error:
-            return EMPTY, str(error).partition("\nExample:")[0]
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rules before it stay, and the turn goes on
+            return EMPTY, str(error).partition("\nExample:")[0] or type(error).__name__
         return file, ""
 
     def _refuse(self, seen: Stamp | str | None, problem: str, *, sure: bool = True, news: bool = True) -> str:

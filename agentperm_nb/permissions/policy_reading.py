@@ -23,8 +23,9 @@ from agentperm_nb.permissions.policy_file import MOST_BYTES
 __all__ = ["Contents", "Stamp", "UnreadableError", "read_whole", "stamp_of", "who_may_write"]
 
 _FRESH = 2.0  # seconds; the coarsest clock of a file system that is in use
-_PAUSE = 0.015
+_PAUSE = 0.025
 _MOST_LOOKS = 8
+_HOW = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 
 
 class UnreadableError(Exception):
@@ -78,7 +79,7 @@ def read_whole(path: Path, known: bytes | None = None) -> Contents | None:
     """
     for _ in range(_MOST_LOOKS):
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+            handle = os.open(path, _HOW)
         except (FileNotFoundError, NotADirectoryError):
             if known is None:
                 return None

@@ -1,4 +1,4 @@
-"""Rules and modes of a policy file that are for one user.
+"""Rules and modes of a policy: which layer they are of, and those that are for one user.
 
 1. A user is the one on whose behalf the agent works; the id has to be the same, case included.
 2. An allow, an ask and a mode are for calls that are made on behalf of that user. A deny reads wide: it also holds for
@@ -26,6 +26,7 @@ __all__ = [
     "FileMode",
     "deny_of_mode",
     "is_for_user",
+    "named",
     "of_user",
 ]
 
@@ -36,6 +37,17 @@ def _works_for(user: str, *, wide: bool) -> bool:
     if context is None:
         return wide
     return context.user_id == user or (wide and (context.user_id is None or user in context.users_above))
+
+
+def named(rule: ArgumentRule, layer: str) -> ArgumentRule:
+    """Give a rule the name that says which layer of a policy it is of, and return it.
+
+    Args:
+        rule: The rule.
+        layer: The layer, with the user where it is for one: ``project, ann``.
+    """
+    rule.name = f"{layer}: {rule.notation}"
+    return rule
 
 
 def is_for_user(permission: Permission) -> bool:

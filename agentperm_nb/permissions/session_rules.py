@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.notation import rule
-from agentperm_nb.permissions.policy_file import named
+from agentperm_nb.permissions.policy_users import named
 
 __all__ = ["SessionRules"]
 

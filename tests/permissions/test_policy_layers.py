@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentperm_nb import PolicyFileError, PolicyFiles, tool
-from agentperm_nb.permissions import policy_reading
+from agentperm_nb.permissions import policy_layers, policy_reading
 from agentperm_nb.permissions.arguments import DenyByArguments
 from agentperm_nb.permissions.policy_file import EMPTY, MOST_BYTES
 from agentperm_nb.permissions.policy_layers import (
@@ -332,6 +332,22 @@ def test_an_invalid_edit_leaves_the_rules_and_says_so_once(file: Path, text: str
     assert layer.problem == ""
 
 
+def test_whatever_goes_wrong_while_a_file_is_read_the_rules_before_it_stay(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = loaded(file)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(policy_layers, "parse_policy", fail)
+    file.write_text("version = 1")
+    assert look(layer) == "refused"
+    assert (layer.problem, rules_of(layer)) == ("RecursionError", ["ask write_file"])
+    with pytest.raises(PolicyFileError, match="RecursionError"):
+        loaded(file)
+
+
 def test_each_invalid_edit_is_news(file: Path) -> None:
     layer = loaded(file)
     for text in ("nonsense", "more nonsense"):
@@ -412,7 +428,7 @@ def test_a_file_that_a_thread_rewrites_is_never_read_half(tmp_path: Path) -> Non
             else:
                 with path.open("w", buffering=1) as opened:  # one line after the other
                     opened.writelines(text.splitlines(keepends=True))
-            over.wait(0.03)
+            over.wait(0.06)
 
     writer = threading.Thread(target=write)
     writer.start()

@@ -400,7 +400,7 @@ def test_every_decision_is_made_under_one_whole_version(driver: str, tmp_path: P
     agent = made(tmp_path, Ran(*names), user="ann", permissions=["allow v*"])
     seen: set[int] = set()
     deadline = time.monotonic() + 8
-    with Writer(path, versions, 0.03), warnings.catch_warnings():
+    with Writer(path, versions, 0.08), warnings.catch_warnings():
         warnings.simplefilter("ignore", PermissionWarning)
         while len(seen) < count and time.monotonic() < deadline:
             turn = run(driver, agent, [call(name) for name in names])
@@ -441,7 +441,7 @@ def test_turns_of_several_threads_each_go_by_one_version(tmp_path: Path) -> None
                 wrong.append(said)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
-    with Writer(path, versions, 0.04), warnings.catch_warnings():
+    with Writer(path, versions, 0.08), warnings.catch_warnings():
         warnings.simplefilter("ignore", PermissionWarning)
         for thread in threads:
             thread.start()
