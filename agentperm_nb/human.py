@@ -3,6 +3,7 @@
 1. ``ask(state, prompt, returns)`` answers from a thread, ``aask`` from an event loop; a Human has at least one.
 2. ``returns`` is ``str``, ``bool`` or ``typing.Literal[...]``: what the answer must be.
 3. A Human asks again until the answer fits, and does not change the state.
+4. A Human that has a ``name``, a text, is the person of that name; any other is the person at this kernel.
 
 Who is asked when an agent is made without ``human=`` is set here by the roof of the package (`set_default`), so that
 nothing below has to know about notebooks.
@@ -15,6 +16,7 @@ from abc import ABC
 from collections.abc import Callable
 from typing import Any, Literal, Self, get_args, get_origin
 
+from agentperm_nb.context import who
 from agentperm_nb.errors import fix_message
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "default_human",
     "describe_choices",
     "is_human",
+    "name_of",
     "parse_answer",
     "set_default",
 ]
@@ -32,6 +35,8 @@ __all__ = [
 
 class Human(ABC):  # noqa: B024 - either of the two methods will do, so neither can be abstract
     """Somebody who answers questions. Override `ask`, `aask`, or both.
+
+    Give one that is not the person at this kernel a ``name``: the log calls whoever approves by it.
 
     Raises:
         TypeError: On instantiation of a class that overrides neither.
@@ -79,6 +84,23 @@ def is_human(value: object) -> bool:
     return not isinstance(value, type) and (
         callable(getattr(value, "ask", None)) or callable(getattr(value, "aask", None))
     )
+
+
+def name_of(human: object, given: str | None = None) -> tuple[str, str]:
+    """Return (name, where it came from) of whoever answers: the name that is given, that of a Human, or `who`.
+
+    Args:
+        human: The Human; its ``name`` counts where that is a text.
+        given: A name that comes before.
+    """
+    if given is None:
+        try:
+            own = getattr(human, "name", None)
+        except Exception:  # noqa: BLE001 - a foreign property may do anything
+            own = None
+        if issubclass(type(own), str) and own is not None and own.strip():
+            given = str.__str__(own)
+    return (given, "given") if given is not None else who()
 
 
 def awaits(human: Any) -> bool:

@@ -23,9 +23,8 @@ from agentperm_nb.approvals.desk import Answer, DeskChange, the_desk
 from agentperm_nb.approvals.patience import Patience
 from agentperm_nb.approvals.requests import ApprovalRequest, Approver
 from agentperm_nb.approvals.waking import Bell, on_thread
-from agentperm_nb.context import who
 from agentperm_nb.errors import ToolError, fix_message
-from agentperm_nb.human import awaits, is_human
+from agentperm_nb.human import awaits, is_human, name_of
 from agentperm_nb.permissions.builtin import DECLINED
 
 __all__ = [
@@ -158,16 +157,19 @@ class HumanApprover:
 
     Args:
         human: Whom to ask.
+        name: Who that is, for the log and where a second person is wanted; the Human's own ``name`` when left out, or
+            else the person at this kernel.
         timeout: Seconds after which a request is denied, from when its turn has come; see `Patience`.
         reminders: Seconds after which to remind of it.
         on_reminder: Called with the request then.
 
     Raises:
-        TypeError: See `Patience`.
+        TypeError: `name` is no text, or blank; or see `Patience`.
         ValueError: See `Patience`.
     """
 
     patience: Patience
+    name: str | None
 
     batch = True
     in_turn = True
@@ -177,17 +179,30 @@ class HumanApprover:
         self,
         human: Any,
         *,
+        name: str | None = None,
         timeout: float | None = None,
         reminders: Iterable[float] | float = (),
         on_reminder: Callable[[ApprovalRequest], object] | None = None,
     ) -> None:
-        self.human = human
+        if name is not None and not (isinstance(name, str) and name.strip()):
+            example = "Agent(tools, human=HumanApprover(chat, name='ann'))"
+            raise TypeError(
+                fix_message(f"name= takes the name of a person (got: {name!r})", "give a text, or leave it out", example)
+            )
+        self.human, self.name = human, name
         self.patience = Patience(timeout, reminders, on_reminder)
         self._left_alone: list[threading.Event] = []
         """Of questions that have expired while the Human blocks: set when it comes back."""
 
     def __repr__(self) -> str:
-        return _repr(self, type(self.human).__name__)
+        named = f", name={self.name!r}" if self.name is not None else ""
+        return _repr(self, f"{type(self.human).__name__}{named}")
+
+    def answer_of(self, decision: ApprovalDecision) -> Answer:
+        """Return a decision of the Human as an answer, with the name of whoever that is."""
+        name, source = name_of(self.human, self.name)
+        via = f"HumanApprover({type(self.human).__name__})"
+        return Answer(decision, "human", approver=name, approver_from=source, via=via)
 
     async def areview(self, requests: Sequence[ApprovalRequest]) -> AsyncIterator[tuple[str, ApprovalDecision]]:
         """Ask in request order; end after a refusal. A ToolError that the Human raises denies that one call.
@@ -210,7 +225,7 @@ class HumanApprover:
                     _note(request, prompt, answer)
                     decision = _decision(answer)
                 if request.id in at_desk:
-                    the_desk.answer(request.id, _answer(self.human, decision))
+                    the_desk.answer(request.id, self.answer_of(decision))
                 else:
                     yield request.id, decision
                 if decision.stop:
@@ -278,7 +293,12 @@ class HumanApprover:
             finally:
                 over.set()
 
-        return await on_thread(ask, partial(_hand_over, self.human, request, prompt))
+        return await on_thread(ask, partial(self._hand_over, request, prompt))
+
+    def _hand_over(self, request: ApprovalRequest, prompt: str, answer: object) -> None:
+        """Note an answer for which nobody waits any more."""
+        _note(request, prompt, answer)
+        the_desk.answer(request.id, self.answer_of(_decision(answer)))
 
 
 class _LeftError(Exception):
@@ -287,18 +307,6 @@ class _LeftError(Exception):
 
 def _has_left(request: ApprovalRequest, change: DeskChange) -> bool:
     return change.request_id == request.id and change.kind in ("answered", "withdrawn", "expired")
-
-
-def _hand_over(human: Any, request: ApprovalRequest, prompt: str, answer: object) -> None:
-    """Note an answer for which nobody waits any more."""
-    _note(request, prompt, answer)
-    the_desk.answer(request.id, _answer(human, _decision(answer)))
-
-
-def _answer(human: Any, decision: ApprovalDecision) -> Answer:
-    name, source = who()
-    via = f"HumanApprover({type(human).__name__})"
-    return Answer(decision, "human", approver=name, approver_from=source, via=via)
 
 
 def _repr(approver: Any, whom: str) -> str:

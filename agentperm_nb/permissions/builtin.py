@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeGuard
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.context import get_run_context, who
+from agentperm_nb.context import get_run_context
 from agentperm_nb.errors import NoHumanError, fix_message
-from agentperm_nb.human import is_human
+from agentperm_nb.human import is_human, name_of
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
 from agentperm_nb.permissions.second_person import second_person_problem
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied, Verdict, checked_reason
@@ -396,7 +396,7 @@ class DecideByHuman(DecidePermission):
                 )
             )
         question = self.question(call, tool)
-        return self._verdict(state, call, question, human.ask(state, question, Literal["yes", "no"]))
+        return self._verdict(state, call, question, human, human.ask(state, question, Literal["yes", "no"]))
 
     async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Verdict | None:
         """Like `check`, awaited. A subclass that overrides only ``check`` is asked through it, on a worker thread."""
@@ -412,7 +412,7 @@ class DecideByHuman(DecidePermission):
             answer = await anyio.to_thread.run_sync(
                 human.ask, state, question, Literal["yes", "no"], abandon_on_cancel=True
             )
-        return self._verdict(state, call, question, answer)
+        return self._verdict(state, call, question, human, answer)
 
     def _whom(self, state: Any, how: str) -> Any:
         if not getattr(state, "linked", True):  # in whose name the question would be put, nobody could say
@@ -434,7 +434,7 @@ class DecideByHuman(DecidePermission):
             )
         return human
 
-    def _verdict(self, state: Any, call: ToolCall, question: str, answer: object) -> Verdict:
+    def _verdict(self, state: Any, call: ToolCall, question: str, human: Any, answer: object) -> Verdict:
         """Record what was asked and answered, and say what the answer means."""
         record = getattr(state, "record_exchange", None)
         if record is not None:
@@ -442,5 +442,5 @@ class DecideByHuman(DecidePermission):
         if type(answer) is not str or answer != "yes":
             return Denied(DECLINED, stop=True)
         context = get_run_context()
-        problem = second_person_problem(self, who()[0], *(() if context is None else context.users))
+        problem = second_person_problem(self, name_of(human)[0], *(() if context is None else context.users))
         return Allowed() if problem is None else Denied(problem)

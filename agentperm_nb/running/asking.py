@@ -381,6 +381,8 @@ def _all_left(desk: Any, requests: list[ApprovalRequest]) -> Any:
 
 
 def _from(approver: Approver, decision: ApprovalDecision, *, given: bool) -> Answer:
+    if isinstance(approver, HumanApprover) and given:
+        return approver.answer_of(decision)
     name, source = who() if approver.answered_by == "human" and given else (None, None)
     return Answer(
         decision,

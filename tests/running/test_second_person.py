@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
-from answering import Telling, Waiting, act, say, told, waiting
+from answering import Telling, Waiting, act, of, say, told, waiting
 from rules import Says
 from turns import DRIVERS, Counter, Scripted, run
 
@@ -18,6 +19,7 @@ from agentperm_nb import (
     Ask,
     DecideByHuman,
     Human,
+    HumanApprover,
     Scope,
     State,
     Tool,
@@ -115,6 +117,101 @@ def test_a_person_who_is_asked_here_is_the_one_at_the_kernel(user: str | None, f
     assert len(counter.ran) == (user is not None)
 
 
+class Colleague(Human):
+    """Somebody elsewhere, who says yes."""
+
+    def __init__(self, name: object = None) -> None:
+        self.name = name
+
+    def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        return "yes"
+
+
+class AwaitedColleague(Human):
+    name = "bob"
+
+    async def aask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+        return "yes"
+
+
+class NamelessByAccident(Colleague):
+    @property
+    def name(self) -> str:
+        raise RuntimeError("not now")
+
+    @name.setter
+    def name(self, name: object) -> None:
+        pass
+
+
+HERE = None
+NAMED: dict[str, tuple[Any, str | None]] = {
+    "given": (HumanApprover(Colleague(), name="bob"), "bob"),
+    "given, before its own": (HumanApprover(Colleague("ann"), name="bob"), "bob"),
+    "given, with a limit": (HumanApprover(Colleague(), name="bob", timeout=60), "bob"),
+    "its own": (Colleague("bob"), "bob"),
+    "its own, awaited": (AwaitedColleague(), "bob"),
+    "the user": (HumanApprover(Colleague(), name="Ann"), "Ann"),
+    "the user, by its own": (Colleague("ann@corp.com"), "ann@corp.com"),
+    "none": (Colleague(), HERE),
+    "a blank": (Colleague(" "), HERE),
+    "no text": (Colleague(7), HERE),
+    "a name that cannot be read": (NamelessByAccident(), HERE),
+}
+
+
+@both_drivers
+@pytest.mark.parametrize(
+    ("which", "where"),
+    [
+        *((which, "agent") for which in NAMED),
+        *((which, "rule") for which, (human, _) in NAMED.items() if isinstance(human, Human)),
+    ],
+)
+def test_a_human_that_is_somebody_else_is_called_by_its_name(which: str, where: str, driver: str) -> None:
+    human, name = NAMED[which]
+    if where == "rule":
+        options: dict[str, Any] = {"permissions": [DecideByHuman(human, second_person=True)]}
+    else:
+        options = {"permissions": [DecideByHuman(second_person=True)], "human": human}
+    counter = Counter()
+    for user in ("ann", who()[0]):
+        agent = Agent([counter.tool], user=user, **options)
+        (result,) = run(driver, agent, [act(1)]).results
+        row = agent.audit.calls().iloc[0]
+        assert (row["approver"], row["approver_from"]) == ((name, "given") if name is not HERE else who())
+        another = name == "bob" or (name is HERE) == (user == "ann")
+        assert result.verdict == ("allowed" if another else "denied")
+
+
+@both_drivers
+def test_an_answer_that_comes_too_late_has_the_name_too(driver: str) -> None:
+    gone, came = threading.Event(), threading.Event()
+
+    class Slow(Colleague):
+        def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
+            gone.wait(10)
+            return "yes"
+
+    agent = Agent([Counter().tool], human=HumanApprover(Slow(), name="bob", timeout=0.05))
+    assert run(driver, agent, [act(1)]).results[0].answered_by == "timeout"
+    unsubscribe = the_desk.subscribe(lambda change: came.set() if change.kind == "late" else None)
+    gone.set()
+    assert came.wait(10)
+    unsubscribe()
+    (late,) = of(agent, "late")
+    assert (late.approver, late.approver_from) == ("bob", "given")
+
+
+def test_a_name_is_shown_and_is_a_text() -> None:
+    assert (
+        repr(HumanApprover(Colleague(), name="bob", timeout=60)) == "HumanApprover(Colleague, name='bob', timeout=60)"
+    )
+    for wrong in (7, "", " \n", b"bob"):
+        with pytest.raises(TypeError, match=r"name= takes the name of a person[\s\S]*Fix: [\s\S]*Example:"):
+            HumanApprover(Colleague(), name=wrong)  # type: ignore[arg-type]
+
+
 @both_drivers
 def test_a_click_of_nobody_known_does_not_count(driver: str) -> None:
     counter = Counter()
@@ -189,6 +286,16 @@ class AsksItself(DecideByHuman):
 
     def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
         return super().check(state, call, tool)
+
+
+@both_drivers
+def test_one_that_asks_by_itself_knows_the_name_of_its_human(driver: str) -> None:
+    for name, verdict in {"ann": "denied", "bob": "allowed"}.items():
+        for human in (Colleague(name), Colleague()):
+            counter = Counter()
+            agent = Agent([counter.tool], permissions=[AsksItself(human, second_person=True)], user="ann")
+            assert run(driver, agent, [act(1)]).results[0].verdict == (verdict if human.name else "allowed")
+            assert len(counter.ran) == (verdict == "allowed" or human.name is None)
 
 
 @both_drivers
