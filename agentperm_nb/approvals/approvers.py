@@ -168,8 +168,9 @@ class HumanApprover:
         ValueError: See `Patience`.
     """
 
-    patience: Patience
+    human: Any
     name: str | None
+    patience: Patience
 
     batch = True
     in_turn = True
