@@ -121,15 +121,16 @@ class PathPattern(Matcher):
         place = place_of(value, where)
         if place.problem:
             return Reading(False, False, place.problem)
-        some = every = False
+        some = False
         for form in self._forms_of(where.windows):
             starts = self._starts(form, where)
-            if not form.wide and place.exact and starts.sure:
-                every = self._all_fit(form, starts.places, place, where)
-                if every:
-                    return Reading(True, True, "", place.shown)
+            reliable = not form.wide and place.exact and starts.sure
+            if reliable and not self._excludes and self._all_fit(form, starts.places, place):
+                return Reading(True, True, "", place.shown)
             some = some or self._any_fits(form, starts, place)
-        return Reading(some, every, "", place.shown)
+            if reliable and some and self._all_fit_in_any_case(form, starts.places, place, where):
+                return Reading(True, True, "", place.shown)
+        return Reading(some, False, "", place.shown)
 
     # ------------------------------------------------------------------ how
 
@@ -157,31 +158,30 @@ class PathPattern(Matcher):
         assert isinstance(starts, _Starts)
         return starts
 
-    def _all_fit(self, form: Form, starts: Sequence[Parts], place: Place, where: Where) -> bool:
-        """Return whether every reading matches as an allow reads it."""
+    def _all_fit(self, form: Form, starts: Sequence[Parts], place: Place) -> bool:
+        """Return whether every reading matches exactly."""
         rest = self._rest(form, None)
+        return all(_fits((parts,), starts, rest) for parts in place.narrow)
+
+    def _all_fit_in_any_case(self, form: Form, starts: Sequence[Parts], place: Place, where: Where) -> bool:
+        """Return whether every reading matches, in another case where the file system ignores it.
+
+        What the pattern excludes (``[!b]``) must not be there in another case either.
+        """
+        rest, small_rest = self._rest(form, None), self._rest(form, str.lower)
         for parts in place.narrow:
-            exact = any(parts[: len(start)] == start and rest.fits(parts, len(start)) for start in starts)
+            exact = _fits((parts,), starts, rest)
             if exact and not self._excludes:
                 continue
-            # What is excluded must not be there in another case either.
-            if not self._fits_in_any_case(form, starts, parts, where, exact=exact):
+            small = fold_parts(parts, str.lower)
+            if not any(
+                small[: len(start)] == fold_parts(start, str.lower)
+                and small_rest.fits(small, len(start))
+                and (exact or where.windows or _case_is_ignored(parts, start, where))
+                for start in starts
+            ):
                 return False
         return True
-
-    def _fits_in_any_case(
-        self, form: Form, starts: Sequence[Parts], parts: Parts, where: Where, *, exact: bool
-    ) -> bool:
-        small, rest = fold_parts(parts, str.lower), self._rest(form, str.lower)
-        for start in starts:
-            count = len(start)
-            if (
-                small[:count] == fold_parts(start, str.lower)
-                and rest.fits(small, count)
-                and (exact or where.windows or _case_is_ignored(parts, start, where))
-            ):
-                return True
-        return False
 
     def _any_fits(self, form: Form, starts: _Starts, place: Place) -> bool:
         """Return whether a reading matches as a deny reads it."""
@@ -221,9 +221,9 @@ def _case_is_ignored(parts: Parts, start: Parts, where: Where) -> bool:
 
 
 def _posix_starts(form: Form, where: Where) -> _Starts:
-    place = {"base": base_of(where), "home": where.home}.get(form.anchor, form.anchor)
+    place = base_of(where) if form.anchor == "base" else where.home if form.anchor == "home" else form.anchor
     raw = [*names_of(place), *form.fixed]
-    typed = normal((), raw)
+    typed = tuple(raw) if ".." not in raw else normal((), raw)
     found, sure = [typed], place.startswith("/")
     for way in [raw] if len(typed) == len(raw) else [raw, typed]:
         try:
