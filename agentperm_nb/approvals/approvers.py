@@ -188,7 +188,9 @@ class HumanApprover:
         if name is not None and not (isinstance(name, str) and name.strip()):
             example = "Agent(tools, human=HumanApprover(chat, name='ann'))"
             raise TypeError(
-                fix_message(f"name= takes the name of a person (got: {name!r})", "give a text, or leave it out", example)
+                fix_message(
+                    f"name= takes the name of a person (got: {name!r})", "give a text, or leave it out", example
+                )
             )
         self.human, self.name = human, name
         self.patience = Patience(timeout, reminders, on_reminder)
