@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import get_run_context
-from agentperm_nb.permissions.kinds import DecidePermission, Permission
+from agentperm_nb.permissions.kinds import DecidePermission
 from agentperm_nb.permissions.mode_objects import PermissionDecision, keywords_of
 from agentperm_nb.permissions.modes import AllowAll, PerUserPermissions, StandardPermissions
 from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule, first_match
@@ -35,6 +35,7 @@ __all__ = [
     "PerUserStep",
     "PolicyStep",
     "Step",
+    "UserStep",
     "marked",
     "step_of",
 ]
@@ -49,7 +50,7 @@ class Step(DecidePermission):
 
     def __init__(self, original: Any, name: str) -> None:
         self.original = original
-        self.name = getattr(original, "name", None) or name
+        self.name: str | None = getattr(original, "name", None) or name
 
     def __repr__(self) -> str:
         return repr(self.original)
@@ -179,10 +180,8 @@ class AsyncModeStep(Step):
             return self.failed("", error)
 
 
-class PerUserStep(Step):
-    """A `PerUserPermissions` in a list, all of whose parts decide at once."""
-
-    blocking: bool = False
+class UserStep(Step):
+    """A `PerUserPermissions` in a list: `PerUserStep` or `AsyncPerUserStep`."""
 
     original: PerUserPermissions
 
@@ -205,18 +204,13 @@ class PerUserStep(Step):
     @property
     def has_policy(self) -> bool:
         """Whether a policy applies to one of its users."""
-        return any(
-            isinstance(part, PermissionPolicy) for part in (*self.original.policies.values(), self.original.default)
-        )
+        parts = (*self.original.policies.values(), self.original.default)
+        return any(step_of(part).has_policy for part in parts)
 
     @property
     def describes(self) -> list[str]:
         """What applies to whom."""
         return [f"{self.name}: {self.original!r}"]
-
-    def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
-        """Say what the part that applies to the user says."""
-        return self._outer(self.inner(_user()).check(state, call, tool))
 
     def _outer(self, said: Any) -> Any:
         if said is None:
@@ -228,10 +222,18 @@ class PerUserStep(Step):
         return {**vars(self), "_steps": {}}  # they are found by where their objects lie in this process
 
 
-class AsyncPerUserStep(PerUserStep):
-    """A `PerUserPermissions` one of whose parts has to be awaited."""
+class PerUserStep(UserStep):
+    """A `PerUserPermissions` all of whose parts decide at once."""
 
-    check = Permission.check
+    blocking: bool = False
+
+    def check(self, state: Any, call: ToolCall, tool: Tool) -> Any:
+        """Say what the part that applies to the user says."""
+        return self._outer(self.inner(_user()).check(state, call, tool))
+
+
+class AsyncPerUserStep(UserStep):
+    """A `PerUserPermissions` one of whose parts has to be awaited."""
 
     async def acheck(self, state: Any, call: ToolCall, tool: Tool) -> Any:
         """Say what the part that applies to the user says."""

@@ -16,7 +16,7 @@ from agentperm_nb.permissions.kinds import AllowPermission, DenyPermission, Perm
 from agentperm_nb.permissions.modes import DenyByMode
 from agentperm_nb.permissions.policy_users import is_for_user
 from agentperm_nb.permissions.protected import ProtectedPaths
-from agentperm_nb.permissions.steps import ModeStep, PerUserStep, PolicyStep, Step
+from agentperm_nb.permissions.steps import ModeStep, PolicyStep, Step, UserStep
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.render import NO_MATH, escape, table_html, table_text, visible
 from agentperm_nb.tools import Tool
@@ -172,7 +172,7 @@ def _who_else(engine: Engine) -> str:
 
 def _applying(step: Step) -> Step:
     """Return the step that applies to the user of the run."""
-    while isinstance(step, PerUserStep):
+    while isinstance(step, UserStep):
         context = get_run_context()
         step = step.inner(None if context is None else context.user_id)
     return step

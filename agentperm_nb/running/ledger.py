@@ -114,7 +114,7 @@ class Ledger:
         """The turn as the state knows it, once it has begun."""
         self._bound: tuple[tuple[PermissionList, ...], PermissionList] | None = None
         self.stopped: StoppedByPermission | StoppedByBudget | None = None
-        self.awaited = False
+        self.awaited: bool = False
         """Whether an answer has been awaited in this turn."""
         self.deciding: CallItem | None = None
         self.ended = False

@@ -57,6 +57,7 @@ class TurnSteps(Ledger):
     """One turn of an agent: decides and runs its calls."""
 
     in_hand: TurnInHand | None
+    awaited: bool
 
     def steps(self) -> Generator[Effect, Any, tuple[CallResult, ...]]:
         """Decide and run the calls; return a result for each, in request order.

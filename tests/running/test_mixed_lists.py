@@ -381,3 +381,9 @@ def test_whoever_is_asked_by_a_policy_or_mode_is_shown_the_call_and_the_reason(d
         yield requests[0].id, True
 
     run(driver, mixed(human=Scripted(review)), [tool_call("read", path="shared")])
+
+
+def test_a_policy_of_a_user_inside_another_per_user_counts_as_a_policy() -> None:
+    inner = PerUserPermissions({"ann": PermissionPolicy()}, default=StandardPermissions())
+    users = PerUserPermissions({"bob": inner}, default=StandardPermissions())
+    Agent([write], permissions=users, permission_handler=Handler("x", []))

@@ -18,7 +18,7 @@ from agentperm_nb.permissions.policy_users import (
     AskByArgumentsForUser,
     DenyByArgumentsForUser,
 )
-from agentperm_nb.permissions.steps import AsyncModeStep, AsyncPerUserStep, ModeStep, PerUserStep, PolicyStep, Step
+from agentperm_nb.permissions.steps import AsyncModeStep, ModeStep, PolicyStep, Step, UserStep
 from agentperm_nb.tools import Tool
 
 __all__ = ["Subject", "Unit", "decides_always", "is_rule", "name_patterns", "units_of"]
@@ -193,7 +193,7 @@ def decides_always(permission: Permission) -> str:
     if isinstance(permission, PolicyStep):
         fallback = permission.original.fallback
         return "" if fallback is None else f"decides every call that reaches it, by its fallback {fallback.value}"
-    if isinstance(permission, PerUserStep | AsyncPerUserStep):
+    if isinstance(permission, UserStep):
         parts = (*permission.original.policies.values(), permission.original.default)
         sure = all(getattr(part, "fallback", "decides") is not None for part in parts)
         return "decides every call that reaches it" if sure else ""
