@@ -1,7 +1,7 @@
 # make demo        open the quickstart in JupyterLab (ARGS=--no-browser passes arguments on)
 # make test        everything: lint, format, types, all tests, those in a real browser too
 # make check       the quick part, for every day: no browser
-# make test-long   the laws of the engine on 100,000 generated permission lists (8 minutes of processor time)
+# make test-long   the laws of the engine on 100,000 generated permission lists, and of paths on 5,000 spellings each
 # make bench       the figures, against the peers where there are some (ARGS=--quick for a first look)
 # make clean       remove .venv, .venvs and what was built
 #
@@ -99,8 +99,9 @@ check: lint kernels
 	$(BIN)/python -m pytest -m "not browser" $(ARGS)
 
 test-long: .venv/.dev
-	@echo "The laws, on 100,000 generated permission lists (8 minutes of processor time) ..."; \
-	AGENTPERM_LAW_EXAMPLES=100000 $(BIN)/python -m pytest tests/test_laws.py $(ARGS)
+	@echo "The laws, on 100,000 generated permission lists and many spellings of paths (15 minutes of processor time) ..."; \
+	AGENTPERM_LAW_EXAMPLES=100000 AGENTPERM_PATH_EXAMPLES=5000 \
+		$(BIN)/python -m pytest tests/test_laws.py tests/permissions/matching/test_path_laws.py $(ARGS)
 
 bench: .venv/.bench
 	@status=0; \
