@@ -46,16 +46,8 @@ from agentperm_nb.human import Human, parse_answer
 from agentperm_nb.json_values import thaw
 from agentperm_nb.mcp_tools import MCPTool, mcp_tools
 from agentperm_nb.permissions.builtin import AllowByDefault, AllowByName, AllowByReadOnly, DecideByHuman, DenyByName
-from agentperm_nb.permissions.builtin_rules import (
-    ALLOW_READONLY,
-    ASK_DESTRUCTIVE,
-    ASK_FILE_SYSTEM,
-    ASK_NETWORK,
-    DENY_PRIVILEGED,
-)
 from agentperm_nb.permissions.handler import AsyncPermissionHandler, PermissionHandler
 from agentperm_nb.permissions.kinds import AllowPermission, DecidePermission, DenyPermission, Permission
-from agentperm_nb.permissions.mode_forms import resolve_permissions
 from agentperm_nb.permissions.mode_objects import PermissionDecision, Permissions
 from agentperm_nb.permissions.modes import AllowAll, Mode, PerUserPermissions, StandardPermissions
 from agentperm_nb.permissions.policy import PermissionPolicy, PermissionRule
@@ -82,9 +74,17 @@ if TYPE_CHECKING:
     from agentperm_nb.notebook.human import NotebookHuman
     from agentperm_nb.permissions import arg
     from agentperm_nb.permissions.arguments import AllowByArguments, AskByArguments, DenyByArguments
+    from agentperm_nb.permissions.builtin_rules import (
+        ALLOW_READONLY,
+        ASK_DESTRUCTIVE,
+        ASK_FILE_SYSTEM,
+        ASK_NETWORK,
+        DENY_PRIVILEGED,
+    )
     from agentperm_nb.permissions.explain import Explanation
     from agentperm_nb.permissions.lint import lint
     from agentperm_nb.permissions.linting.findings import Finding, Findings
+    from agentperm_nb.permissions.mode_forms import resolve_permissions
     from agentperm_nb.permissions.notation import rule, rules
     from agentperm_nb.permissions.policy_layers import PolicyFiles
     from agentperm_nb.permissions.why_not import Change, WhyNot
@@ -296,10 +296,15 @@ _LATER = {
     "WhyNot": "agentperm_nb.permissions.why_not",
     "arg": "agentperm_nb.permissions.arg",
     "lint": "agentperm_nb.permissions.lint",
+    "resolve_permissions": "agentperm_nb.permissions.mode_forms",
     "rule": "agentperm_nb.permissions.notation",
     "rules": "agentperm_nb.permissions.notation",
     "suggest_scopes": "agentperm_nb.approvals.scopes",
     "why_not_offered": "agentperm_nb.approvals.scopes",
+    **dict.fromkeys(
+        ("ALLOW_READONLY", "ASK_DESTRUCTIVE", "ASK_FILE_SYSTEM", "ASK_NETWORK", "DENY_PRIVILEGED"),
+        "agentperm_nb.permissions.builtin_rules",
+    ),
     **dict.fromkeys(
         (
             "ErrorEntry",
