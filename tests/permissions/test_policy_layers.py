@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +210,26 @@ def test_what_cannot_be_taken_is_an_error_at_first(tmp_path: Path, make: Any, pr
         assert raised.value.path == path
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the administrator may read everything")
-def test_a_file_that_may_not_be_read_is_an_error_and_is_not_taken_for_none(file: Path) -> None:
+@pytest.fixture
+def without_rights() -> Iterator[None]:
+    """The rights of nobody, where the tests run as root, who may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="rights are of another kind there")
+def test_a_file_that_may_not_be_read_is_an_error_and_is_not_taken_for_none(
+    file: Path, request: pytest.FixtureRequest
+) -> None:
+    Layer("administrator", file).load(checked_for([]))  # what it imports may be out of reach below
     file.chmod(0)
+    request.getfixturevalue("without_rights")
     with pytest.raises(PolicyFileError, match="it may not be read"):
         Layer("administrator", file).load(checked_for([]))
 
