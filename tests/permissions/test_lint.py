@@ -604,3 +604,9 @@ def test_nothing_of_lint_is_loaded_before_it_is_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_list_without_findings_shows_no_empty_table() -> None:
+    findings = lint([AllowByReadOnly()], [])
+    assert len(findings) == 0
+    assert findings._repr_html_() == "<div>lint: nothing found</div>"

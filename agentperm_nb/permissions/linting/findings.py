@@ -108,6 +108,8 @@ class Findings(Sequence[Finding]):
         return "\n".join(blocks)
 
     def _repr_html_(self) -> str:
+        if not self:
+            return f"<div>{self._headline()}</div>"
         rows = [(one.severity, one.code, one.rule, one.message, one.fix, one.example) for one in self]
         return table_html(_COLUMNS, rows, caption=self._headline())
 
