@@ -446,9 +446,7 @@ def test_a_person_of_the_rule_has_the_time_of_the_rule(tmp_path: Path) -> None:
 
     class Asked(FakeHuman):
         def ask(self, state: Any, prompt: str, returns: Any = str) -> Any:
-            from agentperm_nb.approvals.desk import the_desk
-
-            waits.extend(request.patience for request in the_desk.pending())
+            waits.extend(request.patience for request in agent.pending())
             return "yes"
 
     agent = Agent(Ran().tools, policy=layered(tmp_path), permissions=[DecideByHuman(human=Asked([]))])

@@ -508,7 +508,7 @@ class TestGivenAsAnApprover:
             if options["permissions"] is not policy:
                 options["permission_handler"] = handler  # type: ignore[assignment]  # it is one
             agent = Agent([Counter().tool], **options)  # type: ignore[arg-type]  # these two
-            leave = the_desk.subscribe(lambda change: seen.extend(the_desk.pending()))
+            leave = the_desk.subscribe(lambda change, agent=agent: seen.extend(agent.pending()))
             run_noting(driver, agent, [tool_call("act")])
             leave()
             (row,) = [event for event in agent.audit.events() if event.kind == "answered"]
