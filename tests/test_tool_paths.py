@@ -123,3 +123,20 @@ def test_a_tool_may_say_that_another_argument_is_a_path_too() -> None:
     assert is_path_argument(copy, "either[*]")
     assert not is_path_argument(copy, "files[*].size")
     assert is_path_argument(copy, "log_file")
+
+
+_LIKE_PATHS = """
+file_name filename outfile outdir logfile fname fpath infile keyfile output_file fileName workdir base_dir folder_name
+config_path dir_names subdirs jobs[*].logfile
+"""
+_OTHERWISE = "profile profiles size name mode redirect file_size path_type user_name content direction command"
+
+
+@pytest.mark.parametrize("name", _LIKE_PATHS.split())
+def test_other_names_of_paths_are_known_too(name: str) -> None:
+    assert is_path_argument(None, name)
+
+
+@pytest.mark.parametrize("name", _OTHERWISE.split())
+def test_a_name_that_only_begins_or_ends_like_one_is_none(name: str) -> None:
+    assert not is_path_argument(None, name)

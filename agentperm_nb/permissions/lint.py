@@ -21,7 +21,7 @@ from agentperm_nb.permissions.linting.findings import Finding, Findings
 from agentperm_nb.permissions.linting.hidden import hidden_denies
 from agentperm_nb.permissions.linting.order import never_reached, shadowed
 from agentperm_nb.permissions.linting.people import checks_off, nobody_to_ask, too_wide, trusts_servers
-from agentperm_nb.permissions.linting.text_rules import text_rules
+from agentperm_nb.permissions.linting.text_rules import paths_as_texts, text_rules
 from agentperm_nb.permissions.linting.tool_names import lookalikes, near_misses, unknown_arguments, unmatched
 from agentperm_nb.permissions.linting.units import Subject
 from agentperm_nb.tools import Tool, as_tools
@@ -38,6 +38,7 @@ CODES: tuple[str, ...] = (
     "lookalike-tools",
     "mixed-script",
     "nobody-to-ask",
+    "path-as-text",
     "prefix-allow",
     "redundant",
     "second-mode",
@@ -103,6 +104,7 @@ def lint(
         *hidden_denies(subject),
         *shadowed(subject),
         *text_rules(subject),
+        *paths_as_texts(subject),
         *(
             nobody_to_ask(subject, on_purpose=human is None, policy_handler=permission_handler is not None)
             if nobody
@@ -158,4 +160,5 @@ def first_look(permissions: PermissionList, tools: Iterable[Tool]) -> list[Findi
         permissions: Its list.
         tools: Its tools.
     """
-    return list(near_misses(Subject(permissions.order, tools)))
+    subject = Subject(permissions.order, tools)
+    return [*near_misses(subject), *paths_as_texts(subject)]

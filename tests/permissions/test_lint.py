@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentperm_nb import Agent, LintWarning, tool
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.errors import LintError
 from agentperm_nb.hints import Hints
@@ -610,3 +611,42 @@ def test_a_list_without_findings_shows_no_empty_table() -> None:
     findings = lint([AllowByReadOnly()], [])
     assert len(findings) == 0
     assert findings._repr_html_() == "<div>lint: nothing found</div>"
+
+
+@tool
+def load(input: str, options: dict[str, str] | None = None) -> str:
+    """Load."""
+    return input
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deny load(input=secret/**)",
+        "deny load(input=~/.ssh/*)",
+        "deny load(input=./a)",
+        "deny load(input!=project/**)",
+        "allow load(input in {project/a, project/b})",
+        "ask load(input=/etc/*)",
+    ],
+)
+def test_a_pattern_of_paths_on_a_text_is_a_warning_when_the_agent_is_made_too(text: str) -> None:
+    (finding,) = found([text], [load]).of("path-as-text")
+    assert "path(" in finding.fix
+    assert "paths=['input']" in finding.fix
+    with pytest.warns(LintWarning, match="looks like a pattern of paths"):
+        Agent([load], permissions=[text])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deny load(input=path(secret/**))",
+        "deny load(input=text(secret/**))",
+        "deny load(input=*secret*)",
+        "deny load(input=https://example.com/*)",
+        'deny load(input="a and/or b")',
+    ],
+)
+def test_what_says_what_it_is_or_is_no_path_is_no_such_warning(text: str) -> None:
+    assert list(found([text], [load]).of("path-as-text")) == []

@@ -4,6 +4,7 @@
    output of a third. The example is a call that the rule does allow.
 2. A deny by a pattern can be spelt round. The example is a call that the rule does not deny.
 3. A whole command without wildcards is one text, and says what it means.
+4. A pattern that looks like one of paths, on an argument that is read as a text, sees no ``..``, no ``./`` and no link.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from agentperm_nb.permissions.matching.conditions import Condition
 from agentperm_nb.permissions.matching.declared import declared_by
 from agentperm_nb.permissions.matching.lists import AnyOf, EveryOf
 from agentperm_nb.permissions.matching.reading import Matcher
-from agentperm_nb.permissions.matching.texts import Text
+from agentperm_nb.permissions.matching.texts import Pattern, Text
 from agentperm_nb.permissions.matching.values import Not, OneOf
 from agentperm_nb.tools import Tool
 
-__all__ = ["text_rules"]
+__all__ = ["paths_as_texts", "text_rules"]
 
 _ADDED = {
     "shell": ("; rm -rf ~", " --output=/etc/passwd", " && rm -rf ~"),
@@ -47,6 +48,58 @@ def text_rules(subject: Subject) -> Iterator[Finding]:
             if tools and _by_pattern(condition, tools[0], allow=permission.verb == "allow"):
                 yield _finding(permission, name, condition, tools[0])
                 break
+
+
+def paths_as_texts(subject: Subject) -> Iterator[Finding]:
+    """Yield the rules that hold a pattern of paths against an argument that is read as a text."""
+    for (permission, name), units in zip(subject.order, subject.units, strict=True):
+        if not isinstance(permission, ArgumentRule) or not units:
+            continue
+        for condition in permission.conditions:
+            patterns = [one.pattern for one in _patterns_in(condition.matcher) if _looks_like_path(one.pattern)]
+            tool = next((tool for tool in subject.about(units[0]) if patterns and _is_text(condition, tool)), None)
+            if tool is not None:
+                yield _path_as_text(permission, name, condition, patterns[0], tool)
+                break
+
+
+def _patterns_in(matcher: Matcher) -> Iterator[Pattern]:
+    if isinstance(matcher, AnyOf | EveryOf | Not):
+        yield from _patterns_in(matcher.inner)
+    elif isinstance(matcher, OneOf):
+        for member in matcher.members:
+            yield from _patterns_in(member)
+    elif isinstance(matcher, Pattern):
+        yield matcher
+
+
+def _looks_like_path(pattern: str) -> bool:
+    if "://" in pattern or any(map(str.isspace, pattern)):
+        return False
+    return pattern.startswith(("~/", "/", "./", "../")) or "/" in pattern.strip("*")
+
+
+def _is_text(condition: Condition, tool: Tool) -> bool:
+    if language_of(tool.name, condition.field.text):
+        return False
+    try:
+        matcher = condition.matcher_for(declared_by(tool).slot(condition.field))
+    except ValueError:
+        return False
+    return any(True for _ in _texts_in(matcher))
+
+
+def _path_as_text(rule: ArgumentRule, name: str, condition: Condition, pattern: str, tool: Tool) -> Finding:
+    field, argument = condition.field.text, condition.field.argument
+    return Finding(
+        "path-as-text",
+        f"{pattern} looks like a pattern of paths, and {field} of {tool.name} is read as a text, in which '..', './' "
+        "and links mean nothing.",
+        f"write {field}=path({pattern}), or say it of the tool: @tool(paths=[{argument!r}]). Where it is meant as a "
+        f"text, write {field}=text({pattern})",
+        name,
+        f"{tool.name}({field}={'./' + pattern.replace('*', 'x')!r}) is another text, and the same file",
+    )
 
 
 def _by_pattern(condition: Condition, tool: Tool | None, *, allow: bool) -> bool:

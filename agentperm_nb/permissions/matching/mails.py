@@ -4,8 +4,8 @@
    ``ann@example.com`` that one address. Domains have no case; before the ``@`` a deny or an ask does not mind it.
 2. Only what is plainly one address can be read: ``ann@example.com``, or ``Ann Smith <ann@example.com>`` with a name of
    plain words. Quoted names and local parts, comments, several addresses in one text, addresses that route through
-   others (``%``, ``!``), hosts by number and anything around an address are read differently by different programs, so
-   they cannot be read.
+   others (``%``, ``!``), hosts by number, encoded words (``=?``) and anything around an address are read differently by
+   different programs, so they cannot be read.
 3. A domain is written as DNS has it. One with letters beyond ASCII cannot be read, in its ``xn--`` form it can.
 """
 
@@ -90,6 +90,8 @@ class Mail(Matcher):
 
 def address_of(text: str) -> tuple[str, str] | None:
     """Return what stands before the ``@`` and the domain in lower case, where a text is plainly one address."""
+    if "=?" in text:  # an encoded word, which programs of mail turn into other characters
+        return None
     if "<" in text:
         named = _NAMED.fullmatch(text)
         if named is None:

@@ -272,7 +272,11 @@ _USUAL = frozenset(
     )
 )  # fmt: skip
 _BRACKETS = re.compile(r"\[[^]]*\]")
-_ENDINGS = ("path", "paths", "file", "files", "filename", "dir", "dirs", "directory", "folder", "folders")
+_ENDINGS = re.compile(
+    r".*(?:(?<!pro)files?|paths?|(?<![a-z])dirs?|(?:in|out|sub|base|work|data|log|te?mp)dirs?|director(?:y|ies)|folders?"
+    r"|f(?:ile)?names?)"
+)
+_NAMES = re.compile(r"(?:.*_)?(?:file|path|dir|directory|folder)_names?")
 
 
 def is_path_argument(tool: Any, name: str) -> bool:
@@ -286,4 +290,4 @@ def is_path_argument(tool: Any, name: str) -> bool:
     if plain in (_BRACKETS.sub("", known) for known in getattr(tool, "paths", ())):
         return True
     last = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain.rpartition(".")[2]).replace("-", "_").lower()
-    return last in _USUAL or (last.rpartition("_")[2] in _ENDINGS and "_" in last)
+    return last in _USUAL or any(form.fullmatch(last) for form in (_NAMES, _ENDINGS))

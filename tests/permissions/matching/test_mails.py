@@ -71,6 +71,8 @@ UNREADABLE = [
     '"ann@evil.net"@example.com', '"ann"@example.com', '"ann@example.com" <bob@evil.net>',
     "ann(bob@evil.net)@example.com",
     "ann@example.com(evil.net)", "(x)ann@example.com", "ann@(x)example.com", '"a\\"@evil.net"@example.com',
+    "=?utf-8?q?eve=40evil.net=2C?=ann@example.com", "=?utf-8?b?ZXZlQGV2aWwubmV0LA==?=ann@example.com",
+    "a=?b@example.com",
     '"Smith, Ann" <ann@example.com>', "=?utf-8?q?Ann?= <ann@example.com>", "ann\\@evil.net@example.com",
     # routes through others
     "@evil.net:ann@example.com", "<@evil.net:ann@example.com>", "ann%evil.net@example.com", "evil.net!ann@example.com",
