@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agentperm_nb.approvals.patience import Patience
@@ -199,6 +200,13 @@ class PolicyKeeping(Signalling):
     audit: Log
     """The log."""
     _policy: Policy
+    _unlooked: bool = False
+    """Whether rules have come that nobody has looked over."""
+
+    @cached_property
+    def _told(self) -> set[tuple[str, str]]:
+        """What the user has been warned of."""
+        return set()
 
     @property
     def policy(self) -> Policy:
@@ -258,6 +266,9 @@ class PolicyKeeping(Signalling):
         from agentperm_nb.permissions.lint import first_look
 
         for finding in first_look(engine.own, engine.tools.values()):
+            if (finding.rule, finding.message) in self._told:
+                continue
+            self._told.add((finding.rule, finding.message))
             warn_user(engine.redactor.text(f"{finding.rule}: {finding.message}\nFix: {finding.fix}"), LintWarning)
 
     def _refresh(self) -> None:
@@ -271,6 +282,7 @@ class PolicyKeeping(Signalling):
                 return
             if any(said == "changed" for _, said in news):
                 self._take()
+                self._unlooked = True
             for layer, said in news:
                 if said == "changed":
                     self._note("file changed", who="file", layer=layer.name, file=str(layer.path))
@@ -296,6 +308,9 @@ class PolicyKeeping(Signalling):
         """
         for text in self._policy.unsaid():
             warn_user(self._engine.redactor.text(text))
+        if self._unlooked:  # rules that have come with a change may be as misspelt as the first ones
+            self._unlooked = False
+            self._look_over()
 
     def _note(self, how: str, **data: Any) -> None:
         """Append the event of a change to the log. It is about the agent, and about no run that happens to be on."""

@@ -20,7 +20,9 @@ from agentperm_nb import (
     AllowByName,
     ApprovalDecision,
     DecideByHuman,
+    LintWarning,
     PermissionWarning,
+    PolicyFiles,
 )
 from agentperm_nb.testing import ScriptedModel, tool_call
 
@@ -498,3 +500,20 @@ def test_an_agent_that_is_made_in_a_tool_notes_its_policy_by_its_own_name(tmp_pa
     paths = [event.agent_path for event in inner.audit.events() if event.kind == "policy"]
     assert paths == [("inner",), ("inner",)]
     assert {event.agent_path for event in inner.audit.events() if event.kind == "decided"} == {("lead", "inner")}
+
+
+def test_a_misspelt_deny_that_comes_with_a_change_is_a_warning_once(tmp_path: Path) -> None:
+    def send_mail(to: str) -> str:
+        """Send."""
+        return "sent"
+
+    path = tmp_path / "policy.toml"
+    path.write_text('version = 1\nrules = ["allow send_mail"]\n')
+    agent = Agent([send_mail], policy=PolicyFiles(path, administrator=None, user=None))
+    agent.use_tools([tool_call("send_mail", to="ann")])
+    path.write_text('version = 1\nrules = ["deny sned_mail", "allow send_mail"]\n')
+    with pytest.warns(LintWarning, match="sned_mail"):
+        agent.use_tools([tool_call("send_mail", to="ann")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        agent.use_tools([tool_call("send_mail", to="ann")])
