@@ -120,7 +120,7 @@ def explanation_of(
     made: dict[str, Any] = {"rows": rows, "readings": readings}
     verdict, reason = decision.verdict, redactor.text(getattr(decision.verdict, "reason", ""))
     if problem and not isinstance(verdict, Denied):
-        return Explanation(shown, "input_error", decision.decided_by, problem, **made)
+        return Explanation(shown, "input_error", None, problem, **made)
     if decision.kind == "unchecked":
         reason = "UNCHECKED: permissions=None switches the checks off"
     word = "allowed" if isinstance(verdict, Allowed) else "denied" if isinstance(verdict, Denied) else "asked"

@@ -75,7 +75,7 @@ def why_not_call(
     if said.verdict == "allowed":
         by = f" by {said.decided_by}" if said.decided_by else ""
         return replace(made, note=f"It passes: nothing is in its way, it is allowed{by}.")
-    if said.verdict == "input_error":
+    if said.verdict == "input_error" or engine.tools[call.name].check_args(call.args):
         return replace(made, note="It is no valid call, so no rule can let it pass.")
     if above and not given:
         return replace(made, note="This agent was given no list of its own: the list of the run above decides.")

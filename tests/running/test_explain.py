@@ -455,3 +455,15 @@ def test_why_not_takes_what_explain_takes(arguments: tuple[Any, ...]) -> None:
         agent_of().why_not(*arguments)
     with pytest.raises(TypeError, match="twice"):
         agent_of().why_not("write", {"path": "a"}, path="b")
+
+
+@pytest.mark.parametrize("rules", [[], ["deny write_file"], [DecideByHuman()]], ids=["nothing", "a deny", "a person"])
+def test_why_not_offers_nothing_for_a_call_that_is_not_valid(rules: Any) -> None:
+    def write_file(path: str) -> str:
+        """Write."""
+        return path
+
+    agent = Agent([write_file], permissions=rules)
+    why = agent.why_not("write_file", pth="a")
+    assert why.changes == ()
+    assert "It is no valid call" in why.note
