@@ -8,8 +8,10 @@
 3. Every text in the arguments is read, however deep it is nested, names of fields too; in all the ways that a deny
    reads a path (`matching.places`): as typed and resolved, in any case and spelling. Two names of one file are one. An
    argument for a path that cannot be read may be any path, and is asked about.
-4. A text of one line that mentions the name of a protected file is read word by word as well, since a command may hold
-   its path. That finds no more than what stands there: a shell has other ways.
+4. Each text is read word by word as well, since a command may hold a path: words that mention a protected path
+   (`mentions`), and the first thousands of a call that name something that is there, since that may be a link. A text
+   of more than 200,000 characters that mentions one is not read but asked about. That finds no more than what stands
+   there: a shell has other ways.
 5. The policy files of all layers are protected, those that are not there yet too, with the folder of agentperm_nb's own
    settings and what is in it.
 """
@@ -31,16 +33,17 @@ from agentperm_nb.permissions.matching.paths import PathPattern, is_path_argumen
 from agentperm_nb.permissions.matching.places import Fold, Parts, Place, fold_parts, names_of, normal, place_of
 from agentperm_nb.permissions.matching.reading import Where
 from agentperm_nb.permissions.matching.windows import fits_short
+from agentperm_nb.permissions.mentions import Mentions, names_something, piece_of, words_in
 from agentperm_nb.permissions.verdicts import Ask, Verdict
 from agentperm_nb.render import shorten
 from agentperm_nb.tools import Tool
 
 __all__ = ["Guarded", "ProtectedPaths", "guarded", "only_reads"]
 
-_LONGEST, _LONGEST_LINE = 5_000, 2_000  # characters of a text that is read as a path, and word by word
+_LONGEST, _LONGEST_TEXT = 5_000, 200_000  # characters of a text that is read as a path, and word by word
+_LOOKED_UP = 5_000  # words of one call of which is looked up whether they are there
 _MANY = 100  # texts in one call, of which not each is read as a path without a look at it
 _BACKSLASH, _AROUND, _SLASHES = "\\", " \t\r\n'\"", re.compile(r"[/\\]")
-_WORDS = re.compile(r"[\s\"'`;|&<>(){}\[\]=,]+")
 _ELSEWHERE = re.compile(r"\s*(?:\Z|(?!file:)[a-z][a-z0-9+.\-]+://)", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?\[]")
 _EXAMPLE = 'Agent(tools, protected=["audit.db", "keys/**"])'
@@ -190,8 +193,8 @@ class ProtectedPaths(AskFirst):
         self.second_person: bool = second_person
         self.name = "protected path"
         self._latest: _Now | None = None
-        names = {os.path.basename(text) for one in self.paths for text in _spelt(one)}
-        self._names = tuple(sorted(folded(name) for name in names if name))
+        names = [os.path.basename(text.rstrip("/")) for one in self.paths for text in _spelt(one)]
+        self._pieces = (*map(folded, names), *(piece_of(one.path) for one in self.paths if one.pattern is not None))
 
     def __repr__(self) -> str:
         return f"ProtectedPaths({[one.path for one in self.paths]!r})"
@@ -201,6 +204,8 @@ class ProtectedPaths(AskFirst):
         if only_reads(call, tool):
             return None
         where, texts = _here(), list(_texts(call.args, ""))
+        mentions = self._mentions(where)
+        seen: set[str] = set()
         names = self._names_there(where) if len(texts) > _MANY else None
         declared: dict[str, bool] = {}
         read: set[tuple[str, bool]] = set()
@@ -208,10 +213,13 @@ class ProtectedPaths(AskFirst):
             if field not in declared:
                 declared[field] = is_path_argument(tool, field)
             one = (text, declared[field])
-            if one in read or (names is not None and not declared[field] and not self._may_lead(text, names)):
+            if one in read:
                 continue
             read.add(one)
-            found = self._read(text, where, declared=declared[field])
+            found = None
+            if names is None or declared[field] or self._may_lead(text, names, mentions):
+                found = self._read(text, where, declared=declared[field])
+            found = found or self._read_words(text, where, mentions, seen)
             if found is not None:
                 return Ask(f"{call.name} may write {found} ({field})")
         return None
@@ -230,7 +238,7 @@ class ProtectedPaths(AskFirst):
                 found.update(text.split("/"))
         return frozenset({folded(name) for name in found} | {skeleton(folded(name)) for name in found})
 
-    def _may_lead(self, text: str, names: frozenset[str]) -> bool:
+    def _may_lead(self, text: str, names: frozenset[str], mentions: Mentions) -> bool:
         """Return whether a text among many can be a path to a protected one: it names something that is there.
 
         A row of a table mostly does not. To read each as a path would take far longer.
@@ -245,7 +253,7 @@ class ProtectedPaths(AskFirst):
         if "\\" in plain:
             plain = f"{plain}/{plain.replace(_BACKSLASH, '')}"
         bare = plain.strip(_AROUND)
-        if bare[:1] in ("/", "~") or bare.startswith("file:") or self._mentions(text):
+        if bare[:1] in ("/", "~") or bare.startswith("file:") or mentions.anywhere(text):
             return True
         parts = (part.strip(_AROUND) for part in _SLASHES.split(plain))
         return any(part in names or part == ".." for part in parts)
@@ -260,13 +268,24 @@ class ProtectedPaths(AskFirst):
                     return _shown(found)
             elif declared and "\n" not in text.strip() and not _ELSEWHERE.match(text):
                 return f"a protected path: its argument cannot be read ({place.problem})"
-        if len(text) > _LONGEST_LINE or "\n" in text or not self._mentions(text):
-            return None
-        for word in dict.fromkeys(_WORDS.split(text)):
-            if _ELSEWHERE.match(word):
+        return None
+
+    def _read_words(self, text: str, where: Where, mentions: Mentions, seen: set[str]) -> str | None:
+        """Return which protected path a word of a text may stand for, in words; None for none."""
+        mentioned = mentions.anywhere(text)
+        if len(text) > _LONGEST_TEXT:
+            return "a protected path: its text mentions one and is too long to be read" if mentioned else None
+        for word in words_in(text):
+            if word in seen or _ELSEWHERE.match(word):
                 continue
+            if not (mentions.every or (mentioned and mentions.anywhere(word))):
+                if len(seen) >= _LOOKED_UP:
+                    continue
+                seen.add(word)
+                if not names_something(word, where.folder):
+                    continue
             place = place_of(word, where)
-            if place.problem and self._mentions(word):
+            if place.problem and mentioned and mentions.at_an_end(word):
                 return f"a protected path: a word of its text cannot be read ({place.problem})"
             found = None if place.problem else self._find(word, place, where)
             if found is not None:
@@ -302,9 +321,13 @@ class ProtectedPaths(AskFirst):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_latest": None}
 
-    def _mentions(self, text: str) -> bool:
-        plain = folded(text)
-        return any(name in plain for name in self._names)
+    def _mentions(self, where: Where) -> Mentions:
+        key = f"{id(self)}\0mentions{where.folder}"
+        known = where.links.get(key)
+        if known is None:
+            known = where.links[key] = Mentions(self._pieces, where.folder)
+        assert isinstance(known, Mentions)
+        return known
 
 
 def only_reads(call: ToolCall, tool: Tool) -> bool:

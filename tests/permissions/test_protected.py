@@ -35,6 +35,7 @@ from agentperm_nb import (
     tool,
 )
 from agentperm_nb.context import running_in
+from agentperm_nb.permissions.mentions import piece_of
 from agentperm_nb.permissions.protected import Guarded, ProtectedPaths, guarded
 from agentperm_nb.testing import FakeHuman, ScriptedModel, tool_call
 
@@ -180,6 +181,107 @@ def test_a_protected_path_is_found_wherever_it_stands(args: dict[str, Any], base
     assert asked(protected(), ToolCall("anything", args), ANYTHING)
 
 
+COMMANDS = [
+    "echo '# x' >> agentperm.toml", "echo '# x' >> agentperm.toml\n", "\necho '# x' >> agentperm.toml",
+    "echo '# x' >> agentperm.toml\r", "cd .\necho '# x' >> agentperm.toml", "a\r\ntee agentperm.toml\r\nb",
+    " " * 9_000 + "echo '# x' >> agentperm.toml", "echo '# x' >> agentperm.toml #" + "y" * 9_000,
+    "# " + "note\n" * 30_000 + "tee agentperm.toml", "# " + "y" * 200_000 + "\ntee agentperm.toml",
+    "echo '# x' >> agentperm''.toml", "echo '# x'>>agentperm.toml&&ls", "echo '# x'>>${PWD}/agentperm.toml",
+    "echo '# x' >>\"${PWD}\"/agentperm.toml", "echo '# x' >> $(pwd)/agentperm.toml",
+    "echo '# x'>>\"$PWD/agentperm.toml\"", "python -c \"open('agentperm.toml','a').write('#')\"",
+    "dd of=agentperm.toml if=/dev/null", "echo '# x' >|agentperm.toml", "sed -i s/1/1/ agentperm.toml",
+    "{ echo '# x'; }>agentperm.toml", "echo x > 'agentperm'.toml", "echo x > AGENTPERM.TOML",
+    "echo x > agentperm.tom\\l", "echo x > agentperm\\\n.toml", "printf x | tee ./agentperm.toml",
+    "cat x > agentperm%2etoml", "tee \u0430gentperm.toml", "agentperm.toml\n", "$X/agentperm.toml",
+    "echo x > link.toml", "echo x > chain\n", "echo x >hard", "tee sub/up/chain", "tee {base}/hard",
+    "cp a ./sub/../chain",
+    "dd of=hard", "tee 'hard'", "tee ~/link.toml",
+]  # fmt: skip
+
+OTHER_COMMANDS = [
+    "echo x > notes.txt\n", "tee sub/agentperm.toml\nls", "cp a agentperm.toml.bak", "cat ${X}/notes.txt", "ls sub/up",
+    "# " + "y" * 300_000, "print(f'${process.agentperm.toml.x}')", "curl https://example.com/agentperm.toml\n",
+]  # fmt: skip
+
+
+def short(text: str) -> str:
+    return repr(f"{text[:20]}...{text[-20:]}" if len(text) > 60 else text)
+
+
+@pytest.mark.parametrize("rows", [0, 1_000], ids=["alone", "among many"])
+@pytest.mark.parametrize("command", COMMANDS, ids=short)
+def test_a_command_that_holds_a_protected_path_is_asked_about(command: str, rows: int, base: Path) -> None:
+    args = {"x": [*(f"row {n}" for n in range(rows)), spelt(command, base)]}
+    assert asked(protected(), ToolCall("anything", args), ANYTHING)
+
+
+@pytest.mark.parametrize("command", OTHER_COMMANDS, ids=short)
+def test_a_command_that_holds_another_path_is_not(command: str, base: Path) -> None:
+    assert not asked(protected(), ToolCall("anything", {"x": spelt(command, base)}), ANYTHING)
+
+
+@both_drivers
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "{base}" not in command], ids=short)
+def test_such_a_command_does_not_run_in_a_mode_that_asks_nobody(command: str, driver: str, base: Path) -> None:
+    counter = Counter()
+    shell = Tool("bash", "Run.", {"type": "object"}, function=lambda command: counter.ran.append(command))
+    turn = run(driver, Agent([shell], policy=ours(base), human=None), [tool_call("bash", command=command)])
+    assert [(result.verdict, result.decided_by) for result in turn.results] == [("denied", "protected path")]
+    assert counter.ran == []
+
+
+PATTERNS = [
+    ("keys/**", "keys/a.pem"), ("keys/*", "./keys/new.pem"), ("keys/a.pem", "keys/a.pem"), ("keys/", "keys/b.pem"),
+    ("{base}/keys/*", "keys/a.pem"), ("**/*.pem", "keys/a.pem"), ("**/.env", ".env"), (".env", ".env"),
+    ("*.key", "id.key"), ("**/id_*", "id_rsa"), ("~/.ssh/**", "~/.ssh/config"), ("~/.ssh/**", ".ssh/authorized_keys"),
+    ("/etc/**", "/etc/hosts"), ("**/.git/**", ".git/config"), ("**/.git/**", "sub/deep/.git/hooks/pre-push"),
+    ("**/secrets.*", "secrets.toml"), ("**/secrets.*", "SECRETS.toml"), ("**/[ab]?", "b1"), ("*", "new.txt"),
+    ("**/?", "x"), ("{top}/**", "new.txt"), ("{base}/", "new.txt"),
+    ("**/[!a]_secret", "b_secret"),
+    ("**/\u217dert.*", "cert.pem"), ("**/c\u0435rt.*", "cert.pem"), ("~/*.cfg", "a.cfg"), ("keys/**", "k/a.pem"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["echo q >{}", "cp q {}\n", "ls\ntee '{}'; ls", "dd of={} if=q"])
+@pytest.mark.parametrize(("pattern", "path"), PATTERNS)
+def test_what_a_pattern_protects_it_protects_in_commands_too(pattern: str, path: str, command: str, base: Path) -> None:
+    (base / "keys").mkdir()
+    (base / "k").symlink_to("keys")
+    permission = protected(spelt(pattern, base))
+    assert asked(permission, ToolCall("anything", {"x": path}), ANYTHING)
+    assert asked(permission, ToolCall("anything", {"x": command.replace("{}", path)}), ANYTHING)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "piece"),
+    [
+        ("keys/**", "keys"),
+        ("/etc/**", "etc"),
+        ("~/.ssh/**", ".ssh"),
+        ("**/id_*", "id_"),
+        ("**/Secrets.*", "secrets."),
+        ("keys/*/?", "keys"),
+        ("**/[ab].txt", ".txt"),
+        ("**/[!]a]bc", "bc"),
+        ("a[*]", "a"),
+        ("~/**", ""),
+        ("**/[ab]*", ""),
+    ],
+)
+def test_every_path_that_a_pattern_takes_holds_its_piece(pattern: str, piece: str) -> None:
+    assert piece_of(pattern) == piece
+
+
+def test_many_rows_of_text_are_not_each_looked_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    known = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: looked_up.append(str(path)) or known(path))
+    rows = [f"row {n} of {n}a and {n}b, {n}c, {n}d, {n}e" for n in range(3_000)]
+    assert not asked(protected(), ToolCall("anything", {"rows": rows}), ANYTHING)
+    assert len(looked_up) <= 5_000
+    assert asked(protected(), ToolCall("anything", {"rows": [*rows, "tee agentperm.toml"]}), ANYTHING)
+
+
 def test_a_long_text_that_mentions_a_file_is_no_path(base: Path) -> None:
     page = "# How to\n\nThe rules are in agentperm.toml.\n"
     assert not asked(protected(), ToolCall("write_file", {"path": "README.md", "content": page}), write_file)
@@ -283,6 +385,10 @@ def test_a_file_with_an_odd_name_is_protected_by_its_name(name: str, base: Path)
     permission = ProtectedPaths([Guarded(str(base / name))])
     assert asked(permission, ToolCall("write_file", {"path": name}), write_file)
     assert asked(permission, ToolCall("write_file", {"path": str(base / name)}), write_file)
+    for command in (f"tee '{name}'\n", f'dd of="{name}"', "tee {}; ls"):
+        if "{}" not in command or not {"|", ","} & set(name):  # without quotes these are two words to a shell
+            command = command.replace("{}", name.replace(" ", "\\ "))
+            assert asked(permission, ToolCall("anything", {"x": command}), ANYTHING), command
     assert not asked(permission, ToolCall("write_file", {"path": "notes.txt"}), write_file)
 
 
