@@ -10,7 +10,7 @@
    argument for a path that cannot be read may be any path, and is asked about.
 4. Each text is read word by word as well, since a command may hold a path: words that mention a protected path
    (`mentions`), and the first thousands of a call that name something that is there, since that may be a link. A text
-   of more than 200,000 characters that mentions one is not read but asked about. That finds no more than what stands
+   of more than 200,000 characters that may hold one is not read but asked about. That finds no more than what stands
    there: a shell has other ways.
 5. The policy files of all layers are protected, those that are not there yet too, with the folder of agentperm_nb's own
    settings and what is in it.
@@ -274,7 +274,8 @@ class ProtectedPaths(AskFirst):
         """Return which protected path a word of a text may stand for, in words; None for none."""
         mentioned = mentions.anywhere(text)
         if len(text) > _LONGEST_TEXT:
-            return "a protected path: its text mentions one and is too long to be read" if mentioned else None
+            unsure = mentioned or mentions.every
+            return "a protected path: its text may hold one and is too long to be read" if unsure else None
         for word in words_in(text):
             if word in seen or _ELSEWHERE.match(word):
                 continue

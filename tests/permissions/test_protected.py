@@ -272,6 +272,13 @@ def test_every_path_that_a_pattern_takes_holds_its_piece(pattern: str, piece: st
     assert piece_of(pattern) == piece
 
 
+def test_a_text_too_long_to_be_read_is_asked_about_where_every_word_may_be_a_protected_path(base: Path) -> None:
+    page = ToolCall("anything", {"x": "y\n" * 150_000})
+    assert asked(protected(f"{base.parent}/**"), page, ANYTHING)
+    assert asked(protected("**/?"), page, ANYTHING)
+    assert not asked(protected("keys/**"), page, ANYTHING)
+
+
 def test_many_rows_of_text_are_not_each_looked_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
     known = os.path.lexists
