@@ -19,7 +19,7 @@ from agentperm_nb.permissions.arguments import ArgumentRule
 from agentperm_nb.permissions.kinds import Permission
 from agentperm_nb.permissions.matching.conditions import Condition, here
 from agentperm_nb.permissions.matching.declared import Declared, declared_by
-from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes
+from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, plainer, same_name
 from agentperm_nb.permissions.matching.mails import Mail, address_of
 from agentperm_nb.permissions.matching.numbers import Numbers
 from agentperm_nb.permissions.matching.path_index import PathIndex
@@ -103,8 +103,11 @@ class _Table:
         searched = low if text.isascii() else _searched(text, low)
         if searched is None:
             return self.of_texts
+        others = plainer(text)
+        if others:
+            searched = f"{searched}\0{folded(others[0])}"
         found = [place for piece, place in self.pieces if piece in searched]
-        return [*found, *self.whole.get(low, ())]
+        return [*found, *(place for one in {low, *map(folded, others)} for place in self.whole.get(one, ()))]
 
     def _of_address(self, text: str) -> list[int]:
         if not self.of_mails:
@@ -151,8 +154,12 @@ class RuleIndex:
             made = self._for = (declared, *self._tables(declared))
         _, always, tables = made
         places = set(always)
+        others = declared.others(call.args)
         for table in tables:
-            places.update(table.places(call.args.get(table.argument)))
+            if any(name != table.argument and same_name(name, table.argument) for name, _ in others):
+                places.update(table.everything)
+            else:
+                places.update(table.places(call.args.get(table.argument)))
         entries = self._entries
         return [entries[place] for place in sorted(places)]
 

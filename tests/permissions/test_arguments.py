@@ -25,6 +25,7 @@ from agentperm_nb import (
 from agentperm_nb.permissions.arguments import ArgumentRule, matcher_of
 from agentperm_nb.permissions.deciding import PermissionList, decide
 from agentperm_nb.permissions.matching.reading import Matcher
+from agentperm_nb.permissions.rule_index import RuleIndex
 from agentperm_nb.permissions.verdicts import Allowed, Ask, Denied
 from agentperm_nb.testing import tool_call
 
@@ -552,3 +553,61 @@ def test_what_the_page_makes_in_python_is_what_it_writes() -> None:
         assert len(made) == len(written)
         for call, text in zip(made, written, strict=True):
             assert DenyByArguments("f", x=eval(f"arg.{call}")) == rule(f"deny f({text})")
+
+
+OWNED = Tool(
+    "send",
+    "",
+    {"type": "object", "properties": {"owner": {"type": "string"}, "subject": {}}, "additionalProperties": True},
+    function=lambda **args: None,
+)
+
+
+@pytest.mark.parametrize("name", ["Price", "PRICE", "\uff50rice", "\u0440rice", "pri\u200bce"], ids=ascii)
+@pytest.mark.parametrize("tool", [TOOL, OPEN], ids=["declared", "open"])
+def test_a_field_of_an_element_cannot_be_hidden_by_another_spelling_of_its_name(tool: Tool, name: str) -> None:
+    args = {"subject": "x", "items": [{"price": 1, name: 6}]}
+    assert says("items[*].price>5", args, tool) == (YES, NO)
+    assert says("items[*].price=every 6", args, tool) == (YES, NO)
+    assert says("items[*].price=every 7", args, tool) == (NO, NO)
+    assert says("items[*].price<=9", args, tool) == (YES, NO)
+
+
+@pytest.mark.parametrize("name", ["Owner", "OWNER", "\uff4fwner", "\u043ewner", "own\u200ber"], ids=ascii)
+@pytest.mark.parametrize("tool", [TOOL, OPEN], ids=["declared", "open"])
+class TestOtherSpellingsOfNames:
+    """A call cannot hide a field from a deny, or from an ask, by spelling its name otherwise."""
+
+    @pytest.mark.parametrize("beside", [{}, {"owner": "bob"}], ids=["alone", "beside it"])
+    def test_a_value(self, tool: Tool, name: str, beside: dict[str, Any]) -> None:
+        meta = {"subject": "x", "meta": {**beside, name: "ann"}}
+        assert says("meta.owner=ann", meta, tool) == (YES, NO)
+        assert says("meta.owner=eve", meta, tool) == (NO, NO)
+        assert says("meta.owner!=eve", meta, tool) == (YES, NO)
+        assert says("meta.owner present", meta, tool) == (YES, NO)
+        assert says("meta.owner absent", meta, tool) == (not beside, NO)
+
+    def test_the_argument(self, tool: Tool, name: str) -> None:
+        tool = OWNED if tool is TOOL else tool
+        for args in ({name: "ann"}, {name: "ann", "owner": "bob"}):
+            assert says("owner=ann", args, tool) == (YES, NO)
+            assert says("owner present", args, tool) == (YES, NO)
+            assert says("owner!=eve", args, tool) == (YES, NO)
+
+    def test_among_many_rules(self, tool: Tool, name: str) -> None:
+        tool = OWNED if tool is TOOL else tool
+        rules = [rule(f"deny send(owner=ann{number})") for number in range(100)]
+        rules += [rule("deny send(owner=ann)"), rule("deny send(subject=delete)"), rule("allow send")]
+        for args in ({"owner": "bob", name: "ann"}, {"subject": "del\0ete"}, {"subject": " delete\n"}):
+            index = RuleIndex(tuple((permission, str(permission), None) for permission in rules))
+            found = index.candidates(tool_call("send", **args), tool)
+            said = [permission.check(None, tool_call("send", **args), tool) for permission, _, _ in found]
+            assert any(isinstance(one, Denied) for one in said)
+        assert len(index.candidates(tool_call("send", owner="bob"), tool)) < 10
+
+
+def test_an_allow_says_why_it_reads_no_field_beside_another_spelling() -> None:
+    call = tool_call("send", subject="x", meta={"Owner": "ann"})
+    allow = rule("allow send(meta.owner absent)")
+    assert isinstance(allow, ArgumentRule)
+    assert [row.problem for row in allow.reading_of(call, TOOL)] == ["a key that looks like owner"]

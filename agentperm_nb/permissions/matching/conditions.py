@@ -18,7 +18,7 @@ from typing import Any
 from agentperm_nb.context import RunContext, get_run_context
 from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.matching.declared import Declared, Slot
-from agentperm_nb.permissions.matching.fields import EACH, Field, Presence, Unreachable
+from agentperm_nb.permissions.matching.fields import EACH, Either, Field, Presence, Unreachable
 from agentperm_nb.permissions.matching.lists import AnyOf, EveryOf
 from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, Where
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, WIDE, Pattern, json_kind
@@ -125,15 +125,16 @@ class Condition:
         except OSError:
             return Reading(False, False, "a path, and there is no folder that it would be relative to")
         if isinstance(matcher, Presence):
-            return self._read_presence(args, slot, matcher, every)
+            return self._read_presence(args, declared, slot, matcher, every)
         top = args.get(self.field.argument, slot.top_default)
-        if self.field.plain:
+        others = [pair for pair in declared.others(args) if pair[0] != self.field.argument]
+        if self.field.plain and not others:
             if type(top) is str and not isinstance(matcher, AnyOf | EveryOf):
                 return matcher.read(top, where)
             return self._read_value(top, matcher, slot, declared, where, every)
-        values = list(self.field.values(top, default=slot.default))
+        values = self.field.spelt(others, top, default=slot.default, wide=not every)
         if not self.field.spread:
-            return self._read_value(values[0], matcher, slot, declared, where, every)
+            return self._read_value(values[0] if values else ABSENT, matcher, slot, declared, where, every)
         if isinstance(matcher, AnyOf | EveryOf):
             every, matcher = matcher.every, matcher.inner
         if values == [ABSENT]:  # it may be that there is no list
@@ -146,6 +147,10 @@ class Condition:
         """Read one value, which may be a list."""
         if isinstance(value, Unreachable):
             return Reading(False, False, value.problem)
+        if isinstance(value, Either):
+            return _together(
+                [self._read_value(one, matcher, slot, declared, where, every) for one in value.values], False
+            )
         if value is ABSENT or (value is None and slot.null):
             return _nothing(matcher, slot, null=value is None)
         if isinstance(matcher, AnyOf | EveryOf):
@@ -161,14 +166,20 @@ class Condition:
         inner = declared.slot(Field((*self.field.steps, EACH)))
         return _together([self._read_value(item, matcher, inner, declared, where, every) for item in value], every)
 
-    def _read_presence(self, args: Mapping[str, Any], slot: Slot, matcher: Presence, every: bool) -> Reading:
-        read = []
-        for value in self.field.values(args.get(self.field.argument, ABSENT)):
+    def _read_presence(
+        self, args: Mapping[str, Any], declared: Declared, slot: Slot, matcher: Presence, every: bool
+    ) -> Reading:
+        def read(value: Any) -> Reading:
             if isinstance(value, Unreachable):
-                read.append(Reading(False, False, value.problem))
-            else:
-                read.append(matcher.read(ABSENT if value is None and slot.null else value, _NOWHERE))
-        return _together(read, every)
+                return Reading(False, False, value.problem)
+            if isinstance(value, Either):
+                return _together([read(one) for one in value.values], False)
+            return matcher.read(ABSENT if value is None and slot.null else value, _NOWHERE)
+
+        others = [pair for pair in declared.others(args) if pair[0] != self.field.argument]
+        top = args.get(self.field.argument, ABSENT)
+        values = self.field.spelt(others, top, default=ABSENT, wide=not every)
+        return _together([read(value) for value in values], every)
 
     def value_of(self, args: Mapping[str, Any], declared: Declared) -> list[Any]:
         """Return what it is about in a call: one value, or one for each element of a list."""

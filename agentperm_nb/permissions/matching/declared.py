@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from agentperm_nb.json_values import freeze
@@ -86,6 +87,15 @@ class Declared:
             if len(self._slots) < _MOST_SLOTS:
                 self._slots[field.text] = found
         return found
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.arguments)
+
+    def others(self, args: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return the arguments of a call that the schema does not name."""
+        known = self._known
+        return [] if args.keys() <= known else [(name, args[name]) for name in args if name not in known]
 
     @property
     def arguments(self) -> list[str]:

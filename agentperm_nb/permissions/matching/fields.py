@@ -4,7 +4,9 @@
    each element of a list. A name with other characters stands in double quotes: ``"a.b".c``.
 2. What was left out is absent, and so is what lies in an object that was left out. A step into something that is no
    object, or no list, cannot be read.
-3. ``present`` and ``absent`` ask what the call says, whatever the tool does without it. ``null`` counts as absent where
+3. A deny or an ask takes other spellings of a name for it (`lookalikes.same_name`): case, letters that look alike,
+   characters that are not seen. Where there is one, an allow cannot read the field.
+4. ``present`` and ``absent`` ask what the call says, whatever the tool does without it. ``null`` counts as absent where
    the tool's schema has a place for it, and cannot be read elsewhere.
 """
 
@@ -12,16 +14,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from agentperm_nb.errors import fix_message
+from agentperm_nb.permissions.matching.lookalikes import same_name
 from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, Where
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, json_kind, unreadable
 from agentperm_nb.permissions.matching.writing import key_text
 
-__all__ = ["EACH", "Field", "FieldError", "Presence", "Unreachable", "scan_field"]
+__all__ = ["EACH", "Either", "Field", "FieldError", "Presence", "Unreachable", "scan_field"]
 
 EACH = "[*]"
 """The step to each element of a list."""
@@ -44,6 +47,13 @@ class Unreachable:
     """In place of a value: why there is no way to it."""
 
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """In place of a value: several, each under a name that may be meant."""
+
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +115,45 @@ class Field:
             raise ValueError(fix_message(problem, fix, example)) from None
         return found
 
-    def values(self, top: Any, *, default: Any = ABSENT) -> Iterator[Any]:
-        """Yield what is there: one value, or one for each element. It may be `ABSENT`, or an `Unreachable`.
+    def values(self, top: Any, *, default: Any = ABSENT, wide: bool | None = None) -> Iterator[Any]:
+        """Yield what is there: one value, or one for each element. It may be `ABSENT`, `Either` or `Unreachable`.
 
         Args:
             top: The value of the argument.
             default: What stands for a last name that was left out.
+            wide: Whether other spellings of a name are taken for it, as for a deny, or leave it `Unreachable`, as for
+                an allow; None when they do not matter.
         """
-        yield from _inside(top, self.steps, 1, default)
+        return _inside(top, self.steps, 1, default, wide)
+
+    def spelt(self, others: Iterable[tuple[str, Any]], top: Any, *, default: Any, wide: bool) -> list[Any]:
+        """Return the values, where other arguments may be meant for the one that it is in.
+
+        Args:
+            others: Names and values of the other arguments that count.
+            top: The value of the argument.
+            default: What stands for a last name that was left out.
+            wide: As for `values`.
+        """
+        alike = [value for name, value in others if same_name(name, self.argument)]
+        if alike and not wide:
+            return [_looks_like(self.argument)]
+        return list(
+            _either([top, *alike], self.steps, 1, default) if alike else self.values(top, default=default, wide=wide)
+        )
 
 
-def _inside(value: Any, steps: tuple[str, ...], place: int, default: Any) -> Iterator[Any]:
+def _looks_like(name: str) -> Unreachable:
+    return Unreachable(f"a key that looks like {name}")
+
+
+def _either(tops: list[Any], steps: tuple[str, ...], place: int, default: Any) -> Iterator[Any]:
+    found = [value for top in tops for value in _inside(top, steps, place, default, True)]
+    if found:
+        yield found[0] if len(found) == 1 else Either(tuple(found))
+
+
+def _inside(value: Any, steps: tuple[str, ...], place: int, default: Any, wide: bool | None) -> Iterator[Any]:
     while place < len(steps):
         step = steps[place]
         if value is ABSENT or isinstance(value, Unreachable):
@@ -125,14 +163,24 @@ def _inside(value: Any, steps: tuple[str, ...], place: int, default: Any) -> Ite
                 yield Unreachable(f"{json_kind(value)}, not a list, before {EACH}")
                 return
             for item in value:
-                yield from _inside(item, steps, place + 1, default)
+                yield from _inside(item, steps, place + 1, default, wide)
             return
         if not isinstance(value, dict):
             hint = f" (write {EACH} for its elements)" if isinstance(value, list) else ""
             value = Unreachable(f"{json_kind(value)}, not an object, before .{step}{hint}")
             break
-        value = value.get(step, default if place == len(steps) - 1 else ABSENT)
+        fields = value
+        value = fields.get(step, default if place == len(steps) - 1 else ABSENT)
         place += 1
+        if wide is None or len(fields) == (step in fields):
+            continue
+        alike = [item for name, item in fields.items() if name != step and same_name(name, step)]
+        if alike and not wide:
+            value = _looks_like(step)
+            break
+        if alike:
+            yield from _either([value, *alike], steps, place, default)
+            return
     yield value
 
 

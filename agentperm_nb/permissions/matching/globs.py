@@ -5,6 +5,7 @@ r"""Globs of texts: what the wildcards mean, in an exact reading and in a wide o
 2. The exact reading compares code points. The wide one takes texts for one that differ in case, in compatibility
    forms or in characters that are not seen (`lookalikes.folded`); where the text or the glob holds letters that look
    like others, it takes these for one too (`lookalikes.skeleton`). What matches exactly matches in the wide reading.
+   A text is also read without control characters, and without blanks around it (`lookalikes.plainer`).
 3. The time is about in proportion to the text, whatever the glob: nothing is tried a second time.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
+from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, plainer, skeleton, without_controls
 
 __all__ = ["Glob", "GlobError"]
 
@@ -74,6 +75,7 @@ class Glob:
         """Whether it has no wildcard: it matches one text exactly."""
         self._ranged = any(isinstance(token, _Set) for token, _ in self._tokens)
         self._single = self._ranged or any(token == _ONE and not literal for token, literal in self._tokens)
+        self._open = bool(self._tokens) and all(self._tokens[end] == (_STAR, False) for end in (0, -1))
         self._ascii = pattern.isascii()
         self._exact: _Test = self._test(_as_it_is)
         self._folded: _Test = self._test(folded)
@@ -99,10 +101,18 @@ class Glob:
         """Return whether it matches for an allow: exactly, and in the wide reading too where it excludes characters."""
         if not self._exact(text):
             return False
-        return not self._excludes or self._in_wide(text)
+        return not self._excludes or all(map(self._in_wide, (text, *plainer(text))))
 
     def wide(self, text: str) -> bool:
         """Return whether it matches in some reading."""
+        if self._wide(text):
+            return True
+        if not self._open:
+            return any(map(self._wide, plainer(text)))
+        bare = without_controls(text)  # blanks around it make no difference to stars
+        return len(bare) < len(text) and self._wide(bare)
+
+    def _wide(self, text: str) -> bool:
         if self._ascii and text.isascii():
             return bool(self._folded(text.lower()) or (self._ranged and self._exact(text)))
         return bool(self._exact(text)) or self._in_wide(text)

@@ -6,7 +6,9 @@
    character that may be read as several makes these one as well, so the skeletons of texts that look alike are equal,
    and now and then those of others: it is for denies and asks alone, and only where a text or a pattern holds such
    characters.
-3. Letters with marks (``é``), and letters that look like two (``rn`` and ``m``), are other letters.
+3. A control character is not seen either, and blanks around a text are none of it: `plainer` has these readings, for
+   denies and asks alone.
+4. Letters with marks (``é``), and letters that look like two (``rn`` and ``m``), are other letters.
 
 Which characters look alike follows Unicode's list of confusable characters (UTS #39), without what `folded` does
 already, and without signs that are common in other scripts.
@@ -16,9 +18,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
-__all__ = ["folded", "has_lookalikes", "skeleton", "without_unseen"]
+__all__ = ["folded", "has_lookalikes", "plainer", "same_name", "skeleton", "without_controls", "without_unseen"]
 
 # What a character looks like -> the characters, as `folded` leaves them. A key of several is read as any of them.
 _LOOKS = {
@@ -91,6 +93,11 @@ _UNSEEN = (
 )  # fmt: skip
 
 
+# Control characters, without those that give a text its lines and columns.
+_CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {*map(ord, "\t\n\r")})
+
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
 _MOST_KNOWN = 20_000
 
 
@@ -121,6 +128,39 @@ def folded(text: str) -> str:
     # The dotless and the dotted i of Turkish: whether they are an i depends on who folds them.
     twice = unicodedata.normalize("NFKC", once.replace("i̇", "i").replace("ı", "i")).casefold()
     return twice.translate(_unseen)
+
+
+def without_controls(text: str) -> str:
+    """Return `text` without control characters; tabs and the ends of lines stay."""
+    return text.translate(_CONTROLS) if _CONTROL.search(text) else text
+
+
+def plainer(text: str) -> list[str]:
+    """Return the other texts that one may be meant as: without control characters, and without blanks around it."""
+    if text.isascii() and text.isprintable() and text[:1] != " " and text[-1:] != " ":
+        return []
+    bare = without_controls(without_unseen(text))
+    found = dict.fromkeys((bare, bare.strip(), bare.lstrip(), bare.rstrip()))
+    found.pop(text, None)
+    return list(found)
+
+
+def same_name(one: str, other: str) -> bool:
+    """Return whether a deny takes two names of a field for one."""
+    if one == other:
+        return True
+    low, looks = _read_name(one)
+    other_low, other_looks = _read_name(other)
+    if low == other_low:
+        return True
+    return (looks or other_looks) and skeleton(low) == skeleton(other_low)
+
+
+@lru_cache(maxsize=2_000)
+def _read_name(name: str) -> tuple[str, bool]:
+    """Return a name folded, and whether it holds letters that look like others."""
+    low = folded(without_controls(name)).strip()
+    return low, has_lookalikes(low)
 
 
 def skeleton(text: str) -> str:

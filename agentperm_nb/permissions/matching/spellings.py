@@ -2,8 +2,8 @@
 
 1. Whoever opens a path may expand ``~``, read a ``file:`` URL, decode ``%20``, cut blanks off, take a backslash for a
    slash, or drop it and quotes as a shell does. Each of these is a spelling of the text; an allow has to hold for all.
-2. Spellings of characters (compatibility forms, letters that look alike) are for denies and asks alone. Where one of
-   them would have other folders than the text, no allow may rely on it.
+2. Spellings of characters (compatibility forms, letters that look alike), and names without the blanks around them, are
+   for denies and asks alone. Where one of them would have other dots or slashes than the text, no allow may rely on it.
 3. What stands for something else that nobody here knows cannot be read: variables, another user's ``~``, other
    machines, other URLs, encoded dots and slashes, wildcards, control characters.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from agentperm_nb.permissions.matching.lookalikes import folded, skeleton
+from agentperm_nb.permissions.matching.lookalikes import folded, skeleton, without_unseen
 
 __all__ = ["LONGEST", "LONGEST_NAME", "Counts", "Spelling", "changes_shape", "problem_of", "spellings_of"]
 
@@ -58,6 +58,8 @@ _FILE = re.compile(r"file:", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.\-]+:(?:[/\\]|:(?!\$))|(?:data|javascript|mailto|urn):", re.IGNORECASE)
 _URL_WITHIN = re.compile(r"[a-z][a-z0-9+.\-]://", re.IGNORECASE)
 _DROPPED = re.compile(r"[\\'\"]")
+_EDGES = re.compile(r"\s*([/\\])\s*")
+_BLANK_DOTS = re.compile(r"(?:\A|[/\\])(?:\s+\.\.?\s*|\.\.?\s+)(?:[/\\]|\Z)")
 _WILDCARD = re.compile(r"[*?]")
 _PREFIX = re.compile(r"\A(?:[\\/]{2}[?.]|[\\/]\?\?)[\\/]")  # Windows: the path behind it is taken as it stands
 _HERE = {"", "localhost"}
@@ -116,7 +118,9 @@ def _compatible(text: str) -> str:
 
 
 def changes_shape(text: str) -> bool:
-    """Return whether look-alike characters make other folders of a text, or dots that are none."""
+    """Return whether look-alike characters or blanks make other folders of a text, or dots that are none."""
+    if _BLANK_DOTS.search(_decoded(text)):
+        return True
     if text.isascii():
         return False
     return _FALSE_DOTS.search(text) is not None or _shape(text) != _shape(skeleton(folded(text)))
@@ -178,6 +182,9 @@ def _meant(text: str, windows: bool) -> Iterator[Spelling]:
     bare = _bare(text)
     if bare != text:
         yield Spelling(bare, Counts.ALL)
+    trimmed = _EDGES.sub(r"\1", text)
+    if trimmed != text:
+        yield Spelling(trimmed, Counts.WIDE)
     plain = _decoded(text)
     if plain != text:
         yield Spelling(plain, Counts.ALL)
@@ -185,7 +192,7 @@ def _meant(text: str, windows: bool) -> Iterator[Spelling]:
         yield Spelling(text.replace("\\", "/"), Counts.ALL)
         yield Spelling(_DROPPED.sub("", text), Counts.ALL)
     if not text.isascii():
-        seen = "".join(char for char in text if unicodedata.category(char) != "Cf" and not "\ufe00" <= char <= "\ufe0f")
+        seen = without_unseen(text)
         for form in ("NFC", "NFD", "NFKC"):
             yield Spelling(unicodedata.normalize(form, text), Counts.WIDE)
         yield Spelling(_compatible(seen), Counts.WIDE)

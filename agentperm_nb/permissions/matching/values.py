@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import canonical_json, freeze, same_json, thaw
-from agentperm_nb.permissions.matching.lookalikes import folded, skeleton
+from agentperm_nb.permissions.matching.lookalikes import folded, skeleton, without_controls
 from agentperm_nb.permissions.matching.reading import ABSENT, Matcher, Reading, Where
 from agentperm_nb.permissions.matching.texts import BOTH, NEITHER, WIDE, json_kind, unreadable
 from agentperm_nb.permissions.matching.writing import quoted
@@ -208,9 +208,9 @@ def _is_ascii(value: Any) -> bool:
 def _folded(value: Any, reading: Callable[[str], str]) -> Any:
     """Return a value as the wide reading has it: numbers by what they count, texts as one that look the same."""
     if isinstance(value, dict):
-        return {reading(str(key)): _folded(item, reading) for key, item in value.items()}
+        return {reading(without_controls(str(key))).strip(): _folded(item, reading) for key, item in value.items()}
     if isinstance(value, list):
         return [_folded(item, reading) for item in value]
     if isinstance(value, str):
-        return reading(value)
+        return reading(without_controls(value)).strip()
     return (json_kind(value), value)

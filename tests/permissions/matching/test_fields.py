@@ -9,7 +9,7 @@ import pytest
 
 from agentperm_nb.json_values import freeze
 from agentperm_nb.permissions.matching.declared import Declared, declared_by
-from agentperm_nb.permissions.matching.fields import EACH, Field, FieldError, Presence, Unreachable, scan_field
+from agentperm_nb.permissions.matching.fields import EACH, Either, Field, FieldError, Presence, Unreachable, scan_field
 from agentperm_nb.permissions.matching.reading import ABSENT, Where
 from agentperm_nb.tools import Tool
 
@@ -100,6 +100,31 @@ def test_a_field_leads_to_its_values(text: str, values: list[Any]) -> None:
 def test_a_last_name_that_was_left_out_has_its_default() -> None:
     assert list(Field.parse("meta.other").values(ARGS["meta"], default=7)) == [7]
     assert list(Field.parse("items[*].price").values(ARGS["items"], default=7)) == [1, 2, 7]
+
+
+OTHER_NAMES = ["Owner", "OWNER", "\uff4fwner", "\u043ewner", "own\u200ber", "own\0er", " owner", "owner\n"]
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES, ids=ascii)
+@pytest.mark.parametrize("beside", [{}, {"owner": "bob"}, {"owner": None}], ids=["alone", "beside it", "beside null"])
+def test_a_deny_takes_another_spelling_of_a_name_and_an_allow_reads_none(name: str, beside: dict[str, Any]) -> None:
+    field, top = Field.parse("meta.owner"), freeze({**beside, name: "ann", "other": 1})
+    assert list(field.values(top, wide=True)) == [Either((beside.get("owner", ABSENT), "ann"))]
+    assert list(field.values(top, wide=False)) == [Unreachable("a key that looks like owner")]
+    assert list(field.values(top)) == [beside.get("owner", ABSENT)]
+
+
+@pytest.mark.parametrize("name", ["owners", "own er", "0wner", "owner_", "\u00f6wner"], ids=ascii)
+def test_another_name_is_another_field(name: str) -> None:
+    for wide in (True, False):
+        assert list(Field.parse("meta.owner").values(freeze({"owner": "ann", name: 1}), wide=wide)) == ["ann"]
+
+
+def test_a_name_on_the_way_may_be_spelt_otherwise_too() -> None:
+    field, top = Field.parse("a.rows[*].price"), freeze({"Rows": [{"Price": 6}, {"price": 7}], "rows": [{"price": 1}]})
+    assert list(field.values(top, wide=True)) == [Either((1, Either((ABSENT, 6)), 7))]
+    assert list(field.values(top, wide=False)) == [Unreachable("a key that looks like rows")]
+    assert list(field.values(freeze({"Rows": [], "rows": []}), wide=True)) == []
 
 
 @pytest.mark.parametrize(
