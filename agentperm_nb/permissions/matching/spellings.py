@@ -117,9 +117,14 @@ def _compatible(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
+def _may_have_blanks(text: str) -> bool:
+    """Return whether there may be blanks in a text: the only one that is printable ASCII is the space."""
+    return " " in text or not text.isascii() or not text.isprintable()
+
+
 def changes_shape(text: str) -> bool:
     """Return whether look-alike characters or blanks make other folders of a text, or dots that are none."""
-    if _BLANK_DOTS.search(_decoded(text)):
+    if ("%" in text or _may_have_blanks(text)) and _BLANK_DOTS.search(_decoded(text)):
         return True
     if text.isascii():
         return False
@@ -182,7 +187,7 @@ def _meant(text: str, windows: bool) -> Iterator[Spelling]:
     bare = _bare(text)
     if bare != text:
         yield Spelling(bare, Counts.ALL)
-    trimmed = _EDGES.sub(r"\1", text)
+    trimmed = _EDGES.sub(r"\1", text) if _may_have_blanks(text) else text
     if trimmed != text:
         yield Spelling(trimmed, Counts.WIDE)
     plain = _decoded(text)
