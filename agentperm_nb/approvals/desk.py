@@ -24,6 +24,7 @@ from typing import Literal
 
 from agentperm_nb.approvals.alarms import Alarms, Due
 from agentperm_nb.approvals.decisions import ApprovalDecision
+from agentperm_nb.approvals.listeners import Listeners
 from agentperm_nb.approvals.requests import ApprovalRequest
 from agentperm_nb.errors import fix_message
 
@@ -94,9 +95,7 @@ class Desk:
         self._timed: set[str] = set()
         self._alarms = Alarms()
         self._closed: OrderedDict[str, str] = OrderedDict()
-        self._listeners: dict[int, Callable[[DeskChange], object]] = {}
-        self._next_listener = 0
-        self._gone: deque[int] = deque()
+        self._listeners: Listeners[Callable[[DeskChange], object]] = Listeners(self._lock)
 
     def __repr__(self) -> str:
         return f"Desk({len(self._open)} waiting)"
@@ -222,21 +221,7 @@ class Desk:
 
     def subscribe(self, listener: Callable[[DeskChange], object]) -> Callable[[], None]:
         """Call `listener` at every change; return the function that ends it."""
-        with self._lock:
-            token = self._next_listener
-            self._next_listener += 1
-            self._listeners[token] = listener
-
-        def unsubscribe() -> None:
-            # It may be called by the garbage collector, in a thread that holds the lock already: it never waits for it.
-            self._gone.append(token)
-            if self._lock.acquire(blocking=False):
-                try:
-                    self._forget_gone()
-                finally:
-                    self._lock.release()
-
-        return unsubscribe
+        return self._listeners.add(listener)
 
     def _run_out(self, request_id: str) -> None:
         with self._lock:
@@ -253,10 +238,6 @@ class Desk:
             # Foreign code, which may take long: what is to expire meanwhile must not wait for it.
             work = partial(_call_on_reminder, request.patience.on_reminder, request)
             threading.Thread(target=work, name="agentperm-reminder", daemon=True).start()
-
-    def _forget_gone(self) -> None:
-        while self._gone:
-            self._listeners.pop(self._gone.popleft(), None)
 
     def _leave(self, request_id: str, kind: Literal["withdrawn", "expired"], why: str) -> bool:
         closed = self._close(request_id, kind)
@@ -278,10 +259,7 @@ class Desk:
             return True
 
     def _tell(self, change: DeskChange) -> None:
-        with self._lock:
-            self._forget_gone()
-            listeners = list(self._listeners.values())
-        for listener in listeners:
+        for listener in self._listeners.now():
             try:
                 listener(change)
             except Exception:

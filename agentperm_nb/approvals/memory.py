@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 
 from agentperm_nb.approvals.decisions import Scope
 from agentperm_nb.approvals.facts import clock
+from agentperm_nb.approvals.listeners import Listeners
 from agentperm_nb.approvals.patterns import Patterns
 from agentperm_nb.calls import ToolCall
 from agentperm_nb.context import RunContext, running_in
@@ -186,8 +186,7 @@ class Memory:
         self._kinds: dict[_Place, dict[_What, int]] = {}
         """The kinds of scopes that there are at one place, with how many answers of each."""
         self._patterns: dict[_Place, Patterns] = {}
-        self._listeners: dict[object, Callable[[], object]] = {}
-        self._gone: deque[object] = deque()
+        self._listeners: Listeners[Callable[[], object]] = Listeners(self._lock)
 
     def __repr__(self) -> str:
         return f"Memory({len(self._kept)} remembered)"
@@ -268,9 +267,7 @@ class Memory:
                 self._patterns.setdefault(place, Patterns()).add(made.number, pattern)
             if allow:
                 self._allows[made.number] = None
-            self._forget_gone()
-            listeners = list(self._listeners.values())
-        for listener in listeners:
+        for listener in self._listeners.now():
             listener()
         return made
 
@@ -348,24 +345,7 @@ class Memory:
 
     def subscribe(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call `listener` when an answer has been remembered, on the thread that did so; return what ends it."""
-        token = object()
-        with self._lock:
-            self._listeners[token] = listener
-
-        def unsubscribe() -> None:
-            # It may be called by the garbage collector, in a thread that holds the lock already: it never waits for it.
-            self._gone.append(token)
-            if self._lock.acquire(blocking=False):
-                try:
-                    self._forget_gone()
-                finally:
-                    self._lock.release()
-
-        return unsubscribe
-
-    def _forget_gone(self) -> None:
-        while self._gone:
-            self._listeners.pop(self._gone.popleft(), None)
+        return self._listeners.add(listener)
 
     def _drop(self, number: int) -> Remembered:
         kept = self._kept.pop(number)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from agentperm_nb.approvals.listeners import Listeners
 from agentperm_nb.errors import fix_message
 from agentperm_nb.json_values import thaw
 
@@ -55,9 +56,7 @@ class Changes:
     """Who is told of an agent's decisions; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._callbacks: dict[int, Callable[[ChangeEvent], object]] = {}
-        self._next = 0
+        self._callbacks: Listeners[Callable[[ChangeEvent], object]] = Listeners(threading.Lock())
 
     def __bool__(self) -> bool:
         return bool(self._callbacks)
@@ -74,21 +73,11 @@ class Changes:
                     f"on_change takes a function (got: {callback!r})", "give a function", "agent.on_change(print)"
                 )
             )
-        with self._lock:
-            token = self._next
-            self._next += 1
-            self._callbacks[token] = callback
-
-        def unsubscribe() -> None:
-            with self._lock:
-                self._callbacks.pop(token, None)
-
-        return unsubscribe
+        return self._callbacks.add(callback)
 
     def tell(self, changes: list[ChangeEvent]) -> None:
         """Call all callbacks with each of the changes."""
-        with self._lock:
-            callbacks = list(self._callbacks.values())
+        callbacks = self._callbacks.now()
         for change in changes:
             for callback in callbacks:
                 try:

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentperm_nb.calls import ToolCall
-from agentperm_nb.context import get_run_context
 from agentperm_nb.errors import fix_message
 from agentperm_nb.permissions.kinds import AskFirst
+from agentperm_nb.permissions.matching.conditions import here
 from agentperm_nb.permissions.matching.lookalikes import folded, has_lookalikes, skeleton
 from agentperm_nb.permissions.matching.paths import PathPattern, is_path_argument
 from agentperm_nb.permissions.matching.places import Fold, Parts, Place, fold_parts, names_of, normal, place_of
@@ -370,10 +370,7 @@ def _shown(one: Guarded) -> str:
 
 
 def _here() -> Where:
-    context = get_run_context()
-    if context is not None:
-        return Where(context.folder, links=context.links)
     try:
-        return Where()
+        return here()
     except OSError:  # the working directory is gone
         return Where("/")

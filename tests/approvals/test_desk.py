@@ -535,7 +535,7 @@ def test_requests_without_a_limit_take_no_turns() -> None:
     with desk.taking_turns(requests):
         assert list(desk.pending()) == requests
         assert desk.begin_time("a") is requests[0]
-    assert desk._listeners == {}
+    assert list(desk._listeners) == []
 
 
 @timed
